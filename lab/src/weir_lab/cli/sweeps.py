@@ -15,7 +15,6 @@ from weir_lab.bench.running import Executables
 from weir_lab.bench.sweep.live import Shown
 from weir_lab.bench.sweep.run import Wanted, run_study
 from weir_lab.bench.testbeds import TestbedKind
-from weir_lab.cli.ends import show_answer, show_end
 from weir_lab.cli.studies import (
     ONLY_HELP,
     PACE_HELP,
@@ -25,6 +24,7 @@ from weir_lab.cli.studies import (
 from weir_lab.design import load_study
 from weir_lab.errors import LabError, StoppedError
 from weir_lab.report.numbers.essence import essence_table
+from weir_lab.report.page.terminal import show_answer, show_end
 from weir_lab.report.single.report import ReportFiles, build_report
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ from weir_lab.bench.turns.comparing import compare
 from weir_lab.bench.turns.lives import Bench, load_argv
 from weir_lab.bench.turns.sides import Side, parse_side
 from weir_lab.cli.ab.options import read_cores, read_flags, read_levels, read_share, read_time_s
-from weir_lab.cli.ends import show_end
 from weir_lab.design import RequestPath, Settings
 from weir_lab.errors import StudyError, TestbedError
 from weir_lab.records import write_json, write_text
@@ -38,6 +37,7 @@ from weir_lab.records.comparisons import (
 )
 from weir_lab.report.comparison import comparison_report
 from weir_lab.report.page.html import html_page
+from weir_lab.report.page.terminal import show_end
 from weir_lab.theory.stats.stopping import SequentialPlan, Verdict
 from weir_lab.theory.units import count_text
 

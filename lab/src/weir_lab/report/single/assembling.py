@@ -12,7 +12,7 @@ from weir_lab.errors import ReportError
 from weir_lab.records import runs_folder
 from weir_lab.report.common import Task
 from weir_lab.report.numbers.comparing import basis_of, cell_key, model_of, response_of
-from weir_lab.report.numbers.findings import answer, check_sentences, cpu_sentence
+from weir_lab.report.numbers.findings import answer, check_sentences, cpu_sentence, limit_sentences, spoken_of
 from weir_lab.report.numbers.interval_doubts import interval_doubts
 from weir_lab.report.numbers.readings import read_cells
 from weir_lab.report.page.blocks import Figure, Report, Section, Table, Text
@@ -28,8 +28,8 @@ from weir_lab.report.sections import (
     traces,
 )
 from weir_lab.report.sets.assembling import facts_of
-from weir_lab.report.single import capacities, levels, limiting, listing, open_answers, open_loops, overhead, roles
-from weir_lab.report.single.offered import curves_of
+from weir_lab.report.single import capacities, levels, listing, open_answers, open_loops, overhead, roles
+from weir_lab.report.single.offered import curves_of, limit_of
 from weir_lab.theory.units import count_text
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def assemble_sweep(sweep: Path, analysis: Analysis | None, runs: Sequence[Run], 
         {_STUDY: runs_folder(sweep).name},
         under=_under(study.name, used),
         answer=answer(analysis) if analysis is not None else _summary(readings),
-        limits=limiting.limits(analysis, readings) if analysis is not None else _limits(readings),
+        limits=_limits(readings, analysis),
         details=tuple(check_sentences(analysis)) if analysis is not None else (),
         doubts=tuple(analysis.doubts) if analysis is not None else _doubts(readings),
         basis=tuple(analysis.basis) if analysis is not None else _basis(readings),
@@ -210,11 +210,21 @@ def _summary(readings: SweepReadings) -> str:
     return f"{count_text(len(readings.run_names), 'run')} measured what this machine's links carry, and how long round trips take."
 
 
-def _limits(readings: SweepReadings) -> tuple[str, ...]:
-    """What limits an open loop, or near a capacity; studies without load and single traces have nothing that does."""
+def _limits(readings: SweepReadings, analysis: Analysis | None) -> tuple[str, ...]:
+    """What limits a closed loop, an open one, or near a capacity; studies without load and single traces have nothing that does."""
+    if analysis is not None:
+        return (_station(readings, analysis), *limit_sentences(analysis))
     if not offers_rates(readings.study):
         return ()
     return capacities.limits(readings) if readings.study.find is not None else open_answers.limits(readings)
+
+
+def _station(readings: SweepReadings, analysis: Analysis) -> str:
+    """The station that limits at the cell that the answer begins with, or the busiest."""
+    point, where = spoken_of(analysis)
+    cell = next(one for one in readings.cells if dict(one.cell.levels) == dict(point.levels))
+    said = limit_of(readings, cell).sentence
+    return f"{where}, {said[0].lower()}{said[1:]}"
 
 
 def _links(task: Task) -> list[Block]:
