@@ -33,7 +33,8 @@ studies-quick: setup ## make MINUTES more of the quick runs of each whole study 
 test: setup ## run every check: formats, lints, licences, tests, real processes
 	@$(PY) scripts/check
 
-test-long: setup ## run the tests with many more cases (100,000 differential streams, 50,000 simulated worlds) and the slow ones
+test-long: setup ## run the tests with many more cases (100,000 differential streams, 50,000 simulated worlds) and the slow ones (needs Go)
+	@scripts/setup chart
 	@$(PY) scripts/check --long
 
 test-clients: ## run public clients in five languages against memcached and weir (needs the network)

@@ -88,6 +88,16 @@ def test_promtool_is_asked_for_where_it_cannot_be_fetched(
     assert "put promtool on PATH" in said
 
 
+def test_go_is_asked_for_where_the_tools_of_the_chart_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEIR_TOOLS", str(tmp_path / "tools"))
+    status, said = setup_without(tmp_path, "go", part="chart")
+    assert status == 1
+    assert "setup: go is not on PATH" in said
+    assert "install Go 1.26 or newer" in said
+
+
 def test_unknown_part_is_refused(tmp_path: Path) -> None:
     status, said = setup_without(tmp_path, "memc", part="everything")
     assert status == 1
