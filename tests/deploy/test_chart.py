@@ -14,65 +14,20 @@ import pytest
 from tests.harness.processes import LIVENESS_S, ROOT, weir_binary
 
 from .chart import CASES, CHART, SIDECAR, golden
+from .settings import POOL, check, known, settings_of_proxy
 
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
 SETTINGS: dict[str, Any] = SCHEMA["definitions"]["settings"]["properties"]
 OF_POOLS: dict[str, Any] = SCHEMA["definitions"]["pool"]["properties"]
 
-# What the chart itself says to the proxy, so that probes and Services find it.
-OF_THE_CHART = {"listen", "listen_mode", "admin", "drain_delay", "drain_timeout"}
 OF_THE_CHART_IN_POOLS = {"listen", "listen_mode"}
-
-# What `weir check` expects of a setting, and what the schema calls that.
-FORMS = {
-    "text in quotes": {"type": "string"},
-    "a whole number": {"$ref": "#/definitions/count"},
-    "a number": {"type": "number"},
-    "true or false": {"type": "boolean"},
-    "a time": {"$ref": "#/definitions/time"},
-    "a size": {"$ref": "#/definitions/size"},
-}
-
-POOL = '[pools.main]\nservers = ["127.0.0.1:11211"]\n'
 
 PRODUCTS = [*(golden(case) for case in CASES), SIDECAR]
 
 
-def check(folder: Path, text: str) -> tuple[int, str]:
-    """What `weir check` says about a file."""
-    file = folder / "weir.toml"
-    file.write_text(text)
-    done = subprocess.run(
-        [str(weir_binary()), "check", str(file)], capture_output=True, text=True, timeout=LIVENESS_S, check=False
-    )
-    return done.returncode, done.stdout + done.stderr
-
-
-def known(folder: Path, text: str) -> set[str]:
-    """The names that may stand where the file has one that may not."""
-    status, said = check(folder, text)
-    assert status == 2, said
-    assert "unknown field `unknown`" in said, said
-    return set(re.findall(r"`(\w+)`", said.partition("expected one of")[2]))
-
-
 def test_the_chart_knows_every_setting_and_no_other(tmp_path: Path) -> None:
-    of_proxy = known(tmp_path, f"[proxy]\nunknown = 1\n{POOL}")
-    assert set(SETTINGS) | OF_THE_CHART == of_proxy
-    assert not set(SETTINGS) & OF_THE_CHART
-    assert set(OF_POOLS) | OF_THE_CHART_IN_POOLS == known(tmp_path, f"{POOL}unknown = 1\n")
-
-
-@pytest.mark.parametrize("name", SETTINGS)
-def test_the_chart_knows_the_form_of_each_setting(tmp_path: Path, name: str) -> None:
-    status, said = check(tmp_path, f"[proxy]\n{name} = true\n{POOL}")
-    if status == 0:
-        form = "true or false"
-    else:
-        found = re.search(rf"expected ({'|'.join(FORMS)})", said)
-        assert found, said
-        form = found[1]
-    assert SETTINGS[name] == FORMS[form]
+    assert settings_of_proxy(tmp_path) == SETTINGS, "write them anew: .venv/bin/python -m tests.deploy settings"
+    assert set(OF_POOLS) | OF_THE_CHART_IN_POOLS == set(known(tmp_path, f"{POOL}unknown = 1\n"))
 
 
 @pytest.mark.parametrize(
