@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["LIMITS", "figure_html", "html_page", "markdown_page"]
 
 LIMITS = "What limits this"
+# What stands in a column of numbers where there is none, or one that is too small to be written out.
+_NUMBERS_TOO = ("–", "no answer", "< 0.0001")
 _VERDICTS = {"holds": "good", "does not hold": "bad", "undecided": "warn", "no data": "mute"}
 
 
@@ -107,7 +109,7 @@ def _html(block: Block, numbers: _Numbers) -> str:
 
 def _html_table(table: Table) -> str:
     right = [
-        all(isinstance(row[place], Value | int) or row[place] in ("–", "no answer") for row in table.rows)
+        all(isinstance(row[place], Value | int) or row[place] in _NUMBERS_TOO for row in table.rows)
         for place in range(len(table.columns))
     ]
     heads = "".join(f"<th{_right(at)}>{escape(name)}</th>" for name, at in zip(table.columns, right, strict=True))
