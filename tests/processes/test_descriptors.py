@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import resource
+import socket
 import threading
 import time
 from contextlib import ExitStack
@@ -202,6 +203,22 @@ def test_a_process_without_descriptors_waits_for_clients_without_turning(
     for connection in waiting:
         connection.sendall(b"version\r\n")
         assert connection.recv(100).startswith((b"VERSION ", REFUSED))
+
+
+def test_what_a_proxy_needs_itself_is_open_before_a_client_can_connect(many: Memcached, stack: ExitStack) -> None:
+    """The admin thread opened its own after the ports were open: without descriptors it ended, and so did the proxy."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for _ in range(50):
+        proxy = stack.enter_context(Proxy([many.address], "--threads", "1"))
+        with socket.socket() as client:
+            # As soon as can be: the moment is short.
+            while client.connect_ex(proxy.address.pair) != 0:
+                assert proxy.running, proxy.output()
+            resource.prlimit(proxy.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+        time.sleep(0.02)
+        resource.prlimit(proxy.pid, resource.RLIMIT_NOFILE, limits)
+        assert proxy.http("/healthz") == "ok\n", proxy.output()
+        proxy.kill()
 
 
 def cpu_ticks(proxy: Proxy) -> int:

@@ -2,7 +2,7 @@
 
 use crate::{
     Config,
-    admin::{http, reporter::Reporter, stats},
+    admin::{http::AdminPort, reporter::Reporter, stats},
     config::Listen,
     connections::{descriptors::Descriptors, reserve::Reserve},
     engine::{
@@ -34,7 +34,7 @@ use crate::{
 };
 use std::{
     io,
-    net::{SocketAddr, TcpListener},
+    net::SocketAddr,
     sync::{
         Arc,
         mpsc::{Receiver, sync_channel},
@@ -78,16 +78,17 @@ fn serve(config: &Config, clock: Clock, watch: &Watch, showing: &Showing) -> Res
         Collector::new(parts, shared, queues, Arc::clone(&windows), clock, files.take_windows_taker());
     let collector = watch.spawn("weir-windows".into(), move || collector.run())?;
     let (windows_file, trace_file) = files.counts();
+    let admin = config.admin.map(bind_admin).transpose()?;
+    // Last of all that needs descriptors: whoever can connect finds a proxy that lacks none of its own.
     let (acceptor, handle) =
         Acceptor::bind(config, doors.clone(), Arc::clone(&descriptors), spare, clock, Arc::clone(&tell))
             .map_err(|source| cannot_listen("clients", &config.listen, source))?;
-    let admin = config.admin.map(bind_admin).transpose()?;
     // Where clients and operators come in, with the ports that the kernel chose if it was to.
     let mut bound = config.clone();
     if let Ok(Some(address)) = acceptor.address() {
         bound.listen = Listen::Tcp(address);
     }
-    bound.admin = admin.as_ref().and_then(|admin| admin.local_addr().ok());
+    bound.admin = admin.as_ref().and_then(AdminPort::address);
     bound.settings.listen = bound.listen.to_string();
     bound.settings.admin = bound.admin.map(|address| address.to_string());
     let (acceptor, acceptor_thread) = (handle, watch.spawn("weir-accept".into(), move || acceptor.run())?);
@@ -144,8 +145,8 @@ const SPARE_DESCRIPTORS: usize = 2;
 /// Descriptors that are held for questions to the admin port: a probe and a scrape at once, and those before that are being closed.
 const ADMIN_SPARE_DESCRIPTORS: usize = 4;
 
-fn bind_admin(address: SocketAddr) -> Result<TcpListener, RunError> {
-    TcpListener::bind(address).map_err(|source| cannot_listen("admin", &address, source))
+fn bind_admin(address: SocketAddr) -> Result<AdminPort, RunError> {
+    AdminPort::bind(address).map_err(|source| cannot_listen("admin", &address, source))
 }
 
 fn cannot_listen(role: &'static str, address: &impl ToString, source: io::Error) -> RunError {
@@ -156,14 +157,14 @@ fn cannot_listen(role: &'static str, address: &impl ToString, source: io::Error)
 fn start_reporting(
     reporter: &Reporter,
     questions: Receiver<Question>,
-    admin: Option<TcpListener>,
+    admin: Option<AdminPort>,
     admin_spare: Reserve,
     watch: &Watch,
 ) -> Result<(), RunError> {
     let asked = reporter.clone();
     watch.spawn("weir-stats".into(), move || stats::serve(&questions, &asked))?;
-    let Some(listener) = admin else { return Ok(()) };
+    let Some(admin) = admin else { return Ok(()) };
     let asked = reporter.clone();
-    watch.spawn("weir-admin".into(), move || http::serve(listener, asked, admin_spare))?;
+    watch.spawn("weir-admin".into(), move || admin.serve(asked, admin_spare))?;
     Ok(())
 }

@@ -30,11 +30,15 @@ use std::{
     collections::HashSet,
     convert::Infallible,
     io,
-    net::TcpListener,
+    net::{SocketAddr, TcpListener},
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
-use tokio::{net::TcpStream, sync::Semaphore};
+use tokio::{
+    net::TcpStream,
+    runtime::{Builder, Runtime},
+    sync::Semaphore,
+};
 use weir_dataplane::Report;
 use weir_routing::{Pool, REPLICAS_MAX, Table};
 
@@ -238,12 +242,33 @@ fn plain(status: StatusCode, text: String) -> Answer {
     response
 }
 
-/// Answers until the process ends.
-pub(crate) fn serve(listener: TcpListener, reporter: Reporter, spare: Reserve) -> io::Result<()> {
-    listener.set_nonblocking(true)?;
-    bound_kernel(&listener)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(accept_all(listener, Arc::new(reporter), Arc::new(spare)))
+/// The admin port: it listens, and has all descriptors that it needs besides its connections.
+pub(crate) struct AdminPort {
+    runtime: Runtime,
+    listener: tokio::net::TcpListener,
+}
+
+impl AdminPort {
+    pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        bound_kernel(&listener)?;
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let entered = runtime.enter();
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        drop(entered);
+        Ok(Self { runtime, listener })
+    }
+
+    /// With the port that the kernel chose if it was to.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        self.listener.local_addr().ok()
+    }
+
+    /// Answers until the process ends.
+    pub(crate) fn serve(self, reporter: Reporter, spare: Reserve) -> io::Result<()> {
+        self.runtime.block_on(accept_all(self.listener, Arc::new(reporter), Arc::new(spare)))
+    }
 }
 
 /// What the kernel keeps for clients that do not read: connections inherit this from where they were accepted.
@@ -253,8 +278,11 @@ fn bound_kernel(listener: &TcpListener) -> io::Result<()> {
     socket.set_tcp_user_timeout(Some(places::TAKING_MAX))
 }
 
-async fn accept_all(listener: TcpListener, reporter: Arc<Reporter>, spare: Arc<Reserve>) -> io::Result<()> {
-    let listener = tokio::net::TcpListener::from_std(listener)?;
+async fn accept_all(
+    listener: tokio::net::TcpListener,
+    reporter: Arc<Reporter>,
+    spare: Arc<Reserve>,
+) -> io::Result<()> {
     let places = Arc::clone(&reporter.admin);
     let writers = || Arc::new(Semaphore::new(WRITERS));
     let station = Arc::new(Station { reporter, pages: writers(), readiness: writers() });

@@ -67,7 +67,7 @@ impl AcceptorHandle {
 }
 
 impl Acceptor {
-    /// Listens; nothing is accepted before [`Acceptor::run`].
+    /// Listens; nothing is accepted before [`Acceptor::run`]. The listener is the last descriptor that it opens.
     /// `spare` is held for the answer to a client for which there is no descriptor.
     pub(crate) fn bind(
         config: &Config,
@@ -78,11 +78,11 @@ impl Acceptor {
         tell: Tell,
     ) -> io::Result<(Self, AcceptorHandle)> {
         let poll = Poll::new()?;
+        let waker = mio::Waker::new(poll.registry(), WAKER)?;
         let mut listener = Listener::bind(&config.listen, config.settings.listen_backlog)?;
         listener.keep_alive(config.tcp())?;
         listener.register(poll.registry(), LISTENER)?;
         let stop = Arc::new(AtomicBool::new(false));
-        let waker = mio::Waker::new(poll.registry(), WAKER)?;
         let handle = AcceptorHandle { waker, stop: Arc::clone(&stop) };
         let acceptor = Self {
             poll,
