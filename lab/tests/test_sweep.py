@@ -18,7 +18,7 @@ from weir_lab.bench.sweep import run as run_module
 from weir_lab.bench.sweep.run import SweepOutcome, Wanted, run_study, selects
 from weir_lab.design import RequestPath, cells_of, load_study, schedule
 from weir_lab.errors import RecordError, StudyError, TestbedError
-from weir_lab.records import read_run_metas
+from weir_lab.records import Verdict, read_run_metas
 from weir_lab.records.sharing.gathering import gather_runs
 from weir_lab.records.windows import Cut
 from weir_lab.theory.stats import Decision
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from weir_lab.bench.testbeds import Testbed
     from weir_lab.design import ScheduledRun, Study
-    from weir_lab.records import Verdict
     from weir_lab.records.progress import CellProgress
 
 PROGRAMS = Executables(Path("weir"), "memcached")
@@ -153,6 +152,29 @@ def test_an_invalid_run_is_kept_tried_again_and_not_counted(tmp_path: Path, benc
     invalid = [row for row in rows(tmp_path / "sweep", "runs.csv").values() if row["valid"] == "false"]
     assert len(invalid) == 3
     assert all(row["reasons"].startswith("failed on purpose") for row in invalid)
+
+
+def test_an_attempt_that_a_busy_machine_spoiled_is_made_again_later(
+    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Attempts at once would all meet what kept the machine busy.
+    pauses: list[float] = []
+    busy = Verdict(valid=False, reasons=["75 % of the machine's CPU time went elsewhere"], flags=[], busy=True)
+    monkeypatch.setattr(attempts_module, "judge", lambda *_: busy)
+    monkeypatch.setattr("weir_lab.bench.sweep.at_work.time.sleep", pauses.append)
+    bench.judged = False
+    study = write(tmp_path, ("attempts = 2", "attempts = 6"))
+    with pytest.raises(TestbedError, match="Wait until the machine is quiet"):
+        sweep_of(bench, study)
+    assert pauses == 3 * [2.0, 4.0, 8.0, 15.0, 15.0]
+
+    # What another attempt does not mend is not waited for.
+    wrong = Verdict(valid=False, reasons=["wrong"], flags=[])
+    monkeypatch.setattr(attempts_module, "judge", lambda *_: wrong)
+    pauses.clear()
+    with pytest.raises(TestbedError, match="Mend what the last verdicts say"):
+        sweep_of(bench, study)
+    assert pauses == []
 
 
 def test_only_some_cells_can_be_made_and_the_others_later(tmp_path: Path, bench: Bench) -> None:

@@ -26,7 +26,7 @@ from weir_lab.bench.running import Executables
 from weir_lab.bench.sweep.run import Wanted, run_study
 from weir_lab.bench.testbeds import TestbedKind, open_testbed
 from weir_lab.cli import app
-from weir_lab.design.topology import Cores, Cpus, Shape, Topology
+from weir_lab.design.topology import Cores, Cpus, Links, Shape, Topology
 from weir_lab.errors import RecordError, StudyError, TestbedError
 from weir_lab.records import read_runs
 from weir_lab.report.single.report import build_report
@@ -350,6 +350,16 @@ def test_the_commands_about_testbeds(tmp_path: Path) -> None:
 
 def test_a_study_does_not_change_with_the_testbed() -> None:
     assert "testbed" not in STUDY_TEXT
+
+
+@needs_network
+def test_nothing_delays_packets_where_all_delays_are_zero() -> None:
+    # A device that delays nothing takes CPU time from what is measured.
+    links = Links(client_delay_ms=0.0, proxy_delay_ms=0.0, server_delay_ms=0.0)
+    with open_testbed(TestbedKind.NETNS, Topology(links=links), Shape(1, 0, 1)) as testbed:
+        assert testbed.network() is None
+        assert testbed.record.delayed_by is None
+        assert not any("delay" in note for note in testbed.record.notes)
 
 
 @needs_network

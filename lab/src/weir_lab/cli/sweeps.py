@@ -141,7 +141,10 @@ def _run(study_path: Path, study: Study, sweep: Path, executables: Executables, 
     if outcome.given_up:
         names = ", ".join(outcome.given_up)
         console.print(
-            f"No valid attempt of {names}. Look at the verdicts in {sweep}/runs/*/run.json; run again to retry."
+            f"No valid attempt of {names}. The verdicts above say why; the same command tries them again. The page of what is there: "
+            f"weir-lab report {sweep}",
+            markup=False,
+            soft_wrap=True,
         )
         raise typer.Exit(3)
     if outcome.out_of_budget:

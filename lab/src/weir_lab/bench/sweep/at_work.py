@@ -44,6 +44,9 @@ __all__ = ["Observer", "SweepAtWork", "SweepOutcome", "parsed", "selects"]
 # Runs that fail one after the other fail for one reason, and the next ones would, too.
 _GIVEN_UP_IN_A_ROW_MAX = 3
 
+# The longest pause after an attempt that a busy machine spoiled; the first is 2 s, and each is twice as long as the one before.
+_BUSY_PAUSE_MAX_S = 15.0
+
 
 class Observer(Protocol):
     """Hears how a sweep goes on."""
@@ -154,15 +157,23 @@ class SweepAtWork:
         cell = self._cells[run.cell.name]
         self._made += 1
         for attempt in range(1, self.study.plan.attempts + 1):
-            if self.try_once(run, attempt)[0].valid:
+            verdict = self.try_once(run, attempt)[0]
+            if verdict.valid:
                 self._in_a_row = 0
                 return
+            if verdict.busy and attempt < self.study.plan.attempts:
+                # What keeps a machine busy takes seconds; attempts at once would all meet it.
+                time.sleep(min(2.0**attempt, _BUSY_PAUSE_MAX_S))
         cell.given_up.add(run.repetition)
         self._in_a_row += 1
         if self._in_a_row == _GIVEN_UP_IN_A_ROW_MAX:
+            mend = (
+                "Wait until the machine is quiet, or raise other_cpu_share_max"
+                if verdict.busy
+                else "Mend what the last verdicts say"
+            )
             raise TestbedError(
-                f"{self._in_a_row} runs in a row have no valid attempt; the sweep stops here. Mend what the last verdicts say, "
-                "then run the same command again."
+                f"{self._in_a_row} runs in a row have no valid attempt; the sweep stops here. {mend}, then run the same command again."
             )
 
     def try_once(self, run: ScheduledRun, attempt: int, usual_ns: float | None = None) -> tuple[Verdict, Path]:

@@ -81,9 +81,13 @@ class NetnsTestbed:
         kernel = probe()
         if kernel.missing:
             raise TestbedError("the testbed netns cannot be made here: " + "; ".join(kernel.missing) + ".")
-        program = find_delay_device()
-        self._delays = _Delays.NETEM if kernel.has("netem") else _Delays.DEVICE if program else _Delays.NONE
-        notes = [] if self._delays is not _Delays.NONE else [_without_delay(self._topology, kernel)]
+        # What delays nothing would only take CPU time.
+        is_delayed = any(self._topology.delay_ms(name) > 0.0 for name in self._shape.machines)
+        program = find_delay_device() if is_delayed else None
+        notes: list[str] = []
+        if is_delayed:
+            self._delays = _Delays.NETEM if kernel.has("netem") else _Delays.DEVICE if program else _Delays.NONE
+            notes += [_without_delay(self._topology, kernel)] if self._delays is _Delays.NONE else []
         with ExitStack() as opening:
             self._enter_quotas(opening, notes)
             owner, topology = this_process(), self._topology
@@ -152,7 +156,8 @@ class NetnsTestbed:
             wire_bytes=report.wire_bytes,
             dropped_packets=report.dropped_packets,
             waiting_bytes_max=report.waiting_bytes_max,
-            shortest_delay_us=1e3 * min(node.link.delay_ms for node in self._nodes.values()),
+            shortest_delay_us=1e3
+            * min(node.link.delay_ms for node in self._nodes.values() if node.link.delay_ms > 0.0),
             late_median_us=late.median_us if late else None,
             late_p99_us=late.p99_us if late else None,
             late_max_us=late.max_us if late else None,

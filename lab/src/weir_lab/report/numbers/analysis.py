@@ -8,7 +8,7 @@ computes one `Point` per cell, one `Comparison` per level of clients where the s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -185,8 +185,8 @@ class Analysis:
     stale: int
     doubts: list[str]
     """Why the intervals may hold less than they say (`interval_doubts`)."""
-    near_best: int
-    """How many cells are not shown to have less throughput than the best one."""
+    near_best: tuple[str, ...]
+    """Labels of the cells that are not shown to have less throughput than the best one."""
     basis: list[str]
     """What the intervals rest on: the model, and per response its error and the outcome of both checks (`basis_texts`)."""
 
@@ -280,12 +280,15 @@ def _models(study: Study, used: list[RunNumbers]) -> dict[Response, LogModel]:
     }
 
 
-def _near_best(model: LogModel) -> int:
+def _near_best(model: LogModel) -> tuple[str, ...]:
     """All against the best together, so that the best of another study is among them with 95 % (Gupta's subset, two-sided)."""
     means = {cell: sum(values) / len(values) for cell, values in model.values.items()}
     best = max(means, key=means.__getitem__)
     others = [cell for cell in means if cell != best]
-    return sum(change.high >= 0.0 for change in model.changes([(best, cell) for cell in others]))
+    changes = model.changes([(best, cell) for cell in others])
+    return tuple(
+        _label(cast("Levels", cell)) for cell, change in zip(others, changes, strict=True) if change.high >= 0.0
+    )
 
 
 def _doubts(study: Study, used: list[RunNumbers], models: dict[Response, LogModel]) -> list[str]:

@@ -24,6 +24,8 @@ from weir_lab.theory.units import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from weir_lab.report.numbers.analysis import Analysis, Comparison, Point
     from weir_lab.report.numbers.sweeps import TwoLevelDesign
     from weir_lab.theory.linear import Change
@@ -48,6 +50,9 @@ _COSTS = ((-1, Response.THROUGHPUT), (0, Response.MEAN_RESPONSE_TIME))
 
 # More series than this are counted in the answer, not named.
 _SERIES_MAX = 4
+
+# More cells than this are counted and not named.
+_NEAR_BEST_NAMED_MAX = 3
 
 
 @dataclass(frozen=True)
@@ -181,13 +186,30 @@ def _cpu(analysis: Analysis) -> str:
 def _best_cell(analysis: Analysis) -> str:
     """The largest throughput, and which other cells it cannot be distinguished from."""
     best, near = _best(analysis), analysis.near_best
-    doubt = (
-        f"; {count_text(near, 'other cell')} {'is' if near == 1 else 'are'} not shown to be below it" if near else ""
-    )
+    doubt = f"; {_named(near)} may have as much" if near else ""
     return (
         f"The largest throughput is {interval_text(best.throughput_rps)} requests/s ({best.label}), with a mean response time of "
         f"{microseconds(best.response_time_mean_ns.mean)} µs{doubt}."
     )
+
+
+def _named(labels: Sequence[str]) -> str:
+    """Some cells by what varies among them, many by their number.
+
+    >>> _named(["clients 4", "clients 16", "clients 32"])
+    'clients 4, 16 and 32'
+    >>> _named(["path proxy, clients 4", "path direct, clients 4"])
+    'path proxy, clients 4 and path direct, clients 4'
+    >>> _named(["clients 1", "clients 2", "clients 4", "clients 8"])
+    '4 other cells'
+    """
+    if len(labels) > _NEAR_BEST_NAMED_MAX:
+        return count_text(len(labels), "other cell")
+    factors = {label.rpartition(" ")[0] for label in labels}
+    if len(factors) > 1 or "," in labels[0]:
+        return " and ".join(labels)
+    *most, last = [label.rpartition(" ")[2] for label in labels]
+    return f"{factors.pop()} {' and '.join([*([', '.join(most)] if most else []), last])}"
 
 
 def _best(analysis: Analysis) -> Point:
@@ -244,5 +266,6 @@ def _caveats(analysis: Analysis) -> str:
     if analysis.flagged:
         parts.append(f"{len(analysis.flagged)} of {len(analysis.used)} runs carry a flag (see the list of runs)")
     if analysis.invalid:
-        parts.append(f"{count_text(len(analysis.invalid), 'attempt')} failed and were left out")
+        left_out = "was" if len(analysis.invalid) == 1 else "were"
+        parts.append(f"{count_text(len(analysis.invalid), 'attempt')} failed and {left_out} left out")
     return f"Note: {'; '.join(parts)}." if parts else ""

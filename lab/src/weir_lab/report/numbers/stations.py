@@ -110,6 +110,9 @@ def usages(cell: CellReadings, links: Links | None) -> list[Usage]:
             Usage("load generators", client / threads, f"{client:.2f} cores of {count_text(threads, 'thread')}")
         )
     found += _inside_proxy(cell, rate)
+    delaying = _mean(cell.of(lambda run: run.cores(Role.NETWORK)))
+    if delaying is not None:
+        found.append(Usage("delay device's threads", delaying, f"{delaying:.2f} cores of 1 thread"))
     busy = _mean(cell.of(lambda run: run.machine_busy))
     if busy is not None:
         others = _mean(cell.of(lambda run: run.others_busy))
