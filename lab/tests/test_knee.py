@@ -54,7 +54,7 @@ def test_the_older_rules_answer_too() -> None:
 def test_an_unsaturated_curve_is_not_given_a_knee() -> None:
     knee = find_knee(curve_of(EIGHT, (1, 2, 3, 4, 6), 0.01))
     assert not knee.saturated
-    assert knee.verdict == "cannot tell: throughput may still grow at N = 6; measure larger populations"
+    assert knee.verdict == "cannot tell: throughput may still grow at N = 6; measure more clients"
 
 
 def test_a_flat_end_with_loud_runs_asks_for_more_runs() -> None:
@@ -63,7 +63,7 @@ def test_a_flat_end_with_loud_runs_asks_for_more_runs() -> None:
     times = tuple(tuple(n / x for x in runs) for n, runs in zip(grid, rates, strict=True))
     knee = find_knee(Curve(grid, rates, times))
     assert not knee.saturated
-    assert "runs differ too much to say so: make more runs, or measure larger populations" in knee.verdict
+    assert "runs differ too much to say so: make more runs, or measure more clients" in knee.verdict
 
 
 def test_noise_widens_the_bracket_and_can_end_it() -> None:

@@ -13,7 +13,7 @@ from weir_lab.bench.programs.generators import generator_doubts, target_refusals
 from weir_lab.bench.programs.subjects import refusals
 from weir_lab.bench.testbeds import TestbedKind
 from weir_lab.design import SEARCH_RUNS_MIN, Kind, Settings, block, cells_of
-from weir_lab.design.topology import Shape
+from weir_lab.design.topology import Shape, tier_of
 from weir_lab.theory.units import count_text, number
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def plan_lines(
         "",
         *_factor_lines(study),
         *_fixed_lines(study, cells),
-        *_link_lines(study, where),
+        *_link_lines(study, where, shape_of(cells)),
         *_refinement_lines(study),
         "",
         *_effort_lines(study, expected, reused),
@@ -281,13 +281,27 @@ def _outcomes(name: str, value: Level, cells: Sequence[Cell]) -> str:
     return f"  -> {listed}"
 
 
-def _link_lines(study: Study, where: TestbedKind) -> list[str]:
+def _link_lines(study: Study, where: TestbedKind, shape: Shape) -> list[str]:
     if study.targets or (not study.kind.runs_load and study.kind is not Kind.LINKS):
         return []
-    links, marked = study.topology.links, " (assumed)" if "topology.links" in study.assumed else ""
-    rates = f"client {links.client_mbit_s:g}, proxy {links.proxy_mbit_s:g}, server {links.server_mbit_s:g} Mbit/s"
-    built = "" if where is not TestbedKind.LOCAL else "; the testbed local does not build them"
-    return [f"  links   each machine sends at most: {rates}{marked}{built}"]
+    topology = study.topology
+    if where is TestbedKind.LOCAL:
+        links = "the loopback interface; the testbed local builds none"
+    elif where is TestbedKind.HOSTS:
+        links = "those of the hosts"
+    else:
+        marked = " (assumed)" if "topology.links" in study.assumed else ""
+        firsts = [name for name in shape.machines if name.endswith("-0")]
+        rates = ", ".join(f"{tier_of(name)} {topology.mbit_s(name):g}" for name in firsts)
+        delays = ", ".join(f"{topology.delay_ms(name):g}" for name in firsts)
+        links = f"each machine sends at most: {rates} Mbit/s; what it receives is delayed by {delays} ms{marked}"
+    # On hosts nothing is pinned.
+    pinned = [
+        f"{name} {', '.join(map(str, topology.cores_of(name)))}"
+        for name in shape.machines
+        if topology.cores_of(name) and where is not TestbedKind.HOSTS
+    ]
+    return [f"  links   {links}", *([f"  cores   {'; '.join(pinned)}"] if pinned else [])]
 
 
 def _refinement_lines(study: Study) -> list[str]:

@@ -206,7 +206,8 @@ def bottleneck(found: list[Usage], *, queue_grows: bool | None) -> Limit:
     return Limit(
         "",
         f"No station is full: the busiest are the {busiest.station} with "
-        f"{100 * busiest.share:.0f} % ({busiest.evidence}).{grown[queue_grows]}",
+        f"{100 * busiest.share:.0f} % ({busiest.evidence}). Where throughput does not grow, what limits is none of them."
+        f"{grown[queue_grows]}",
     )
 
 

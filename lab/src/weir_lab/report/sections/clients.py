@@ -447,8 +447,8 @@ def _knees(task: Task, lines: Sequence[Series]) -> Table | None:
     return Table(
         f"{task.spec.name}-knees",
         "Saturation and knee by several rules, in clients, with 95 % intervals over runs where a rule has one that holds. "
-        "They answer different questions; "
-        "the bracket is what the runs can tell: the last level certainly below 95 "
+        "Quote the bracket; the other rules answer other questions, and are for comparison with papers that use them. "
+        "The bracket is what the runs can tell: the last level certainly below 95 "
         "% of the largest throughput, and the first certainly above.",
         ("Workload", "Series", "Estimator", "N", "Rule"),
         tuple(rows),

@@ -85,7 +85,10 @@ def build_machines(testbed: TestbedRecord | None, targets: Sequence[str] = ()) -
         said = Text(f"{alone}. What was measured ran already, at {where}: {reported}.", note=True)
         return [said, *build_machines(testbed)] if hosts else [said]
     if testbed is None or testbed.kind == "local":
-        text = "Everything ran on this one machine: load generator, proxy and memcached servers share its cores and its loopback interface."
+        pinned = [place for place in testbed.machines if place.cores] if testbed is not None else []
+        text = (
+            f"Everything ran on this one machine: all roles share its loopback interface and {_cores_shared(pinned)}."
+        )
         return [Text(text, note=True), *_shared(testbed)]
     blocks: list[Block] = [
         Table(
@@ -123,6 +126,18 @@ def build_machines(testbed: TestbedRecord | None, targets: Sequence[str] = ()) -
             )
         )
     return [*blocks, *_shared(testbed)]
+
+
+def _cores_shared(pinned: Sequence[MachineRecord]) -> str:
+    """What roles on one machine share of its cores, where some are pinned."""
+    if not pinned:
+        return "its cores"
+    places = ", ".join(f"{place.name} on {_core_list(place.cores)}" for place in pinned)
+    return f"those of its cores that they were not pinned to ({places})"
+
+
+def _core_list(cores: Sequence[int]) -> str:
+    return f"core{'' if len(cores) == 1 else 's'} {', '.join(map(str, cores))}"
 
 
 def _machine(place: MachineRecord, kind: str) -> tuple[Entry, ...]:

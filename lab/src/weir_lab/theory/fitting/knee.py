@@ -335,9 +335,9 @@ def _saturated(curve: Curve, level: float) -> tuple[bool, bool]:
 def _growing(curve: Curve, *, flat_in_the_mean: bool) -> str:
     """More runs help where the mean is flat already; where it grows, only larger populations do."""
     next_step = (
-        "it is flat in the mean, but runs differ too much to say so: make more runs, or measure larger populations"
+        "it is flat in the mean, but runs differ too much to say so: make more runs, or measure more clients"
         if flat_in_the_mean
-        else "measure larger populations"
+        else "measure more clients"
     )
     return f"cannot tell: throughput may still grow at N = {curve.population[-1]}; {next_step}"
 
@@ -346,7 +346,7 @@ def _verdict(below: int | None, at: int | None) -> str:
     if below is None and at is None:
         return "cannot tell: runs differ too much to place any population below or at the plateau; make more runs"
     if below is None:
-        return f"at or below N = {at}: measure smaller populations"
+        return f"at or below N = {at}: measure fewer clients"
     if at is None:
         return f"above N = {below}: runs differ too much to call any population the plateau; make more runs"
     return f"between N = {below} and N = {at}"
