@@ -47,7 +47,7 @@ fuzz: ## fuzz parsers and dataplane, guided by coverage, for a minute each (need
 audit: setup ## look up known vulnerabilities of every dependency (needs the network)
 	@$(PY) scripts/audit
 
-bench: ## compare weir proxy with its peers and with no proxy at all, 45 minutes (bench-quick: 6, bench-full: hours)
+bench: ## compare weir proxy with its peers and with no proxy at all, an hour (bench-quick: 6, bench-full: hours)
 	@scripts/setup bench
 	@$(PY) bench/compare-peers --seconds 4
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 KEYS = 10_000
+UNIFORM, ZIPF = "uniform", "zipf:0.99"
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,12 @@ class Cell:
     """Servers that a `set` goes to; only proxies that replicate have such cells."""
     own_core: bool = False
     """The proxy has a core of its own, servers and load share another; otherwise all share all cores."""
+    popularity: str = UNIFORM
+    """How requests are spread over the keys, as `weir load` takes it."""
+    newest: bool = False
+    """In front of the memcached that MEMCACHED_NEW names; otherwise of the distribution's."""
+    rate_rps: int | None = None
+    """Requests per second, sent whether or not others are answered; without it, as fast as they are answered."""
 
     @property
     def read_operation(self) -> str:
@@ -38,7 +46,8 @@ class Cell:
             "--value-size": self.value_size_bytes,
             "--writes": self.writes,
             "--keys": KEYS,
-        }
+            "--popularity": self.popularity,
+        } | ({} if self.rate_rps is None else {"--rate": self.rate_rps})
         return [word for flag, value in flags.items() for word in (flag, str(value))]
 
     def describe(self) -> str:
@@ -53,6 +62,12 @@ class Cell:
             parts.append({0.0: "gets only", 1.0: "sets only"}[self.writes])
         if self.replicas > 1:
             parts.append(f"each set to {self.replicas} servers")
+        if self.rate_rps is not None:
+            parts.append(f"{self.rate_rps} requests/s together")
+        if self.popularity != UNIFORM:
+            parts.append(self.popularity.replace(":", " "))
+        if self.newest:
+            parts.append("newest memcached")
         if self.own_core:
             parts.append("proxy on its own core")
         return ", ".join(parts)
@@ -75,15 +90,37 @@ SHARED = (
     Cell("c64-set3", 64, writes=1.0, replicas=3),
 )
 
+# Many clients that seldom ask, as application servers with pools of connections do.
+FAN_IN = Cell("fan-in", 5000, rate_rps=5000)
+
+
+def variants(cells: Sequence[Cell]) -> list[Cell]:
+    """Each cell with all cores shared and with the proxy on its own, with uniform keys and with Zipf's, before the
+    distribution's memcached and before the newest, under the name that these parts make: `new-own-c64-zipf`."""
+    made = list(cells)
+    made += [replace(cell, name=f"own-{cell.name}", own_core=True) for cell in made]
+    made += [replace(cell, name=f"{cell.name}-zipf", popularity=ZIPF) for cell in made]
+    return [*made, *(replace(cell, name=f"new-{cell.name}", newest=True) for cell in made)]
+
+
 CELLS = {
-    cell.name: cell for cell in (*SHARED, *(replace(cell, name=f"own-{cell.name}", own_core=True) for cell in SHARED))
+    cell.name: cell for cell in (*variants(SHARED), FAN_IN, replace(FAN_IN, name=f"new-{FAN_IN.name}", newest=True))
 }
 
-SETS = {
-    "quick": ["own-c64", "own-c384", "own-c64-d10"],
-    "standard": [
-        *("own-c8", "own-c64", "own-c384", "own-c64-d10", "own-c64-d10-v4096", "own-c64-k9"),
-        *("c1", "c8", "c64", "c384", "c64-d10", "c64-k9", "c64-v4096"),
-    ],
-    "full": list(CELLS),
-}
+_QUICK = ["own-c64", "own-c384", "own-c64-d10"]
+_STANDARD = [
+    *("own-c8", "own-c64", "own-c64-zipf", "own-c384", "own-c64-d10", "own-c64-d10-zipf", "own-c64-d10-v4096"),
+    *("own-c64-k9", "c1", "c8", "c64", "c64-zipf", "c384", "c384-zipf", "c64-d10", "c64-d10-zipf", "c64-k9"),
+    *("c64-v4096", "fan-in"),
+]
+# Before the newest memcached, where MEMCACHED_NEW names one.
+_STANDARD_NEWEST = [
+    *("new-own-c64-d10", "new-own-c64-k9", "new-c64", "new-c64-zipf", "new-c384", "new-c384-zipf"),
+    *("new-c64-d10", "new-c64-d10-zipf", "new-fan-in"),
+]
+SETS = {"quick": _QUICK, "standard": [*_STANDARD, *_STANDARD_NEWEST], "full": list(CELLS)}
+
+
+def cells_of_set(name: str, *, has_newest: bool) -> list[str]:
+    """The names of a set's cells: those before the newest memcached only where there is one."""
+    return [cell for cell in SETS[name] if has_newest or not CELLS[cell].newest]

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from tests.harness.processes import ROOT, program
 
+from .subjects import newest_memcached
+
 
 def facts(weir: Path) -> dict[str, str | int]:
     return {
@@ -25,6 +27,7 @@ def facts(weir: Path) -> dict[str, str | int]:
         "weir_commit": said(["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"]),
         "rustc": said(["rustc", "--version"]),
         "memcached": said([program("memcached"), "--version"]),
+        "memcached_new": said([newest, "--version"]) if (newest := newest_memcached()) else "none",
         "nutcracker": said([program("nutcracker"), "--version"]),
         "python": platform.python_version(),
     }

@@ -1,7 +1,8 @@
-"""What stands between the load and memcached in a run: weir, nutcracker, a plain relay, or nothing."""
+"""What stands between load and memcached in a run: weir, nutcracker, memcached's own proxy, a relay, or nothing."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from tests.harness.processes import Address, Memcached, Process, program
 
 # Room for every key of every cell on one server: 10,000 values of 4 KiB and their overhead.
 MEMCACHED_MIB = 256
+# More than any cell has, and than the file limits of most machines allow.
+CONNECTIONS_MAX = 8000
 
 # nutcracker writes its statistics to a port of its own; `timeout` in milliseconds, as `weir proxy`'s default.
 NUTCRACKER_CONFIG = """\
@@ -30,7 +33,7 @@ PLACEMENT = "twemproxy/ketama"
 HAPROXY_CONFIG = """\
 global
   nbthread 1
-  maxconn 4000
+  maxconn {connections_max}
 defaults
   mode tcp
   timeout connect 5s
@@ -39,6 +42,28 @@ defaults
 listen memcached
   bind {listen}
   server one {server}
+"""
+
+
+# memcached's own proxy. Its ring places keys otherwise than Weir and nutcracker do here.
+MEMCACHED_PROXY_CONFIG = """\
+function mcp_config_pools()
+    local backends = {{}}
+    for number, address in ipairs({{ {servers} }}) do
+        local host, port = address:match("^(.*):(%d+)$")
+        backends[number] = mcp.backend("b" .. number, host, port)
+    end
+    return mcp.pool(backends, {{ dist = mcp.dist_ring_hash, omode = "ketama", hash = mcp.dist_ring_hash.hash }})
+end
+
+function mcp_config_routes(pool)
+    local all = mcp.funcgen_new()
+    local handle = all:new_handle(pool)
+    all:ready({{ n = "all", f = function(context)
+        return function(request) return context:enqueue_and_wait(request, handle) end
+    end }})
+    mcp.attach(mcp.CMD_ANY_STORAGE, all)
+end
 """
 
 
@@ -59,8 +84,14 @@ class Subject:
             self.process.kill()
 
 
-def start_memcached() -> Memcached:
-    return Memcached("-m", str(MEMCACHED_MIB), "-c", "4096")
+def newest_memcached() -> str | None:
+    """The program that MEMCACHED_NEW names: a newer memcached than the distribution's, built outside of the tree."""
+    return os.environ.get("MEMCACHED_NEW") or None
+
+
+def start_memcached(*, newest: bool = False) -> Memcached:
+    binary = newest_memcached() if newest else None
+    return Memcached("-m", str(MEMCACHED_MIB), "-c", str(CONNECTIONS_MAX), binary=binary)
 
 
 def start(name: str, weir: Path, servers: Sequence[Address], folder: Path, replicas: int = 1) -> Subject:
@@ -73,6 +104,8 @@ def start(name: str, weir: Path, servers: Sequence[Address], folder: Path, repli
         command = nutcracker_command(listen, servers, folder)
     elif name == "haproxy":
         command = haproxy_command(listen, servers[0], folder)
+    elif name == "memcached-proxy":
+        return Subject(listen, memcached_proxy(listen, servers, folder))
     else:
         command = [*weir_command(weir, listen, servers), "--placement", PLACEMENT, "--replicas", str(replicas)]
     return Subject(listen, Process(command))
@@ -80,7 +113,7 @@ def start(name: str, weir: Path, servers: Sequence[Address], folder: Path, repli
 
 def replicates(name: str) -> bool:
     """Whether a subject can write to several servers."""
-    return name not in ("nutcracker", "haproxy", "direct")
+    return name not in ("nutcracker", "haproxy", "memcached-proxy", "direct")
 
 
 def weir_command(weir: Path, listen: Address, servers: Sequence[Address]) -> list[str]:
@@ -107,5 +140,13 @@ def nutcracker_command(listen: Address, servers: Sequence[Address], folder: Path
 
 def haproxy_command(listen: Address, server: Address, folder: Path) -> list[str]:
     config = folder / "haproxy.cfg"
-    config.write_text(HAPROXY_CONFIG.format(listen=listen, server=server))
+    config.write_text(HAPROXY_CONFIG.format(listen=listen, server=server, connections_max=CONNECTIONS_MAX))
     return [program("haproxy"), "-db", "-f", str(config)]
+
+
+def memcached_proxy(listen: Address, servers: Sequence[Address], folder: Path) -> Memcached:
+    """The proxy that the newest memcached is, too, with one thread."""
+    config = folder / "proxy.lua"
+    config.write_text(MEMCACHED_PROXY_CONFIG.format(servers=", ".join(f'"{server}"' for server in servers)))
+    options = ("-c", str(CONNECTIONS_MAX), "-o", f"proxy_config={config}")
+    return Memcached(*options, address=listen, binary=newest_memcached())

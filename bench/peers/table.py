@@ -13,7 +13,7 @@ from .targets import verdicts
 Record = dict[str, Any]
 
 # A ratio needs both: the one above the line, the one below it.
-RATIOS = [("weir", "nutcracker"), ("weir", "haproxy"), ("weir", "earlier")]
+RATIOS = [("weir", "nutcracker"), ("weir", "haproxy"), ("weir", "memcached-proxy"), ("weir", "earlier")]
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,15 @@ def own_core() -> Iterator[Target]:
         yield Target(cell, "p99", p99, "at most")
     yield Target("own-c64-k9", "throughput", 1.2, "at least")
     yield Target("own-c64-k9", "proxy_cpu", 0.75, "at most")
+    yield Target("own-c64-zipf", "throughput", 1.4, "at least")
+    yield Target("own-c64-zipf", "p99", 0.9, "at most")
+    for peer, throughput, cpu in (("nutcracker", 1.7, 0.45), ("memcached-proxy", 1.3, 0.65)):
+        yield Target("new-own-c64-d10", "throughput", throughput, "at least", peer)
+        yield Target("new-own-c64-d10", "proxy_cpu", cpu, "at most", peer)
+    for peer in ("nutcracker", "haproxy"):
+        yield Target("new-own-c64-k9", "throughput", 1.2, "at least", peer)
+        yield Target("new-own-c64-k9", "proxy_cpu", 0.70, "at most", peer)
+        yield Target("new-own-c64-k9", "p99", 1.0, "at most", peer)
 
 
 def shared_cores() -> Iterator[Target]:

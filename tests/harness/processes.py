@@ -224,9 +224,19 @@ class Process:
 class Memcached(Process):
     """One memcached with one thread, as the studies ran it."""
 
-    def __init__(self, *options: str, address: Address | None = None) -> None:
+    def __init__(self, *options: str, address: Address | None = None, binary: str | None = None) -> None:
         self.address = address or Address.free()
-        command = [program("memcached"), "-l", self.address.host, "-p", str(self.address.port), "-U", "0", "-t", "1"]
+        command = [
+            binary or program("memcached"),
+            "-l",
+            self.address.host,
+            "-p",
+            str(self.address.port),
+            "-U",
+            "0",
+            "-t",
+            "1",
+        ]
         if os.geteuid() == 0:
             command += ["-u", "root"]  # memcached asks root to say so
         super().__init__([*command, *options])

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from bench.peers import claims, measure, picture, table
-from bench.peers.cells import CELLS, SETS
+from bench.peers.cells import CELLS, SETS, cells_of_set
 from bench.peers.targets import TARGETS, Target, verdicts
 
 
@@ -198,3 +198,20 @@ def test_the_picture_puts_twice_and_half_at_the_same_distance() -> None:
     ticks = re.findall(r'<path class="[ag]" d="M([\d.]+) ', picture.draw(rounds))[: len(picture.TICKS)]
     half, _, one, _, double = map(float, ticks)
     assert one - half == pytest.approx(double - one, abs=0.2)
+
+
+def test_cells_before_the_newest_memcached_are_those_of_a_set_where_there_is_one() -> None:
+    for name in SETS:
+        without = cells_of_set(name, has_newest=False)
+        assert without == [cell for cell in cells_of_set(name, has_newest=True) if not cell.startswith("new-")]
+        assert all(CELLS[cell].newest == cell.startswith("new-") for cell in SETS[name])
+    assert {target.cell for target in TARGETS if CELLS[target.cell].newest} != set()
+
+
+def test_a_cell_says_in_its_name_and_its_words_what_it_is() -> None:
+    cell = CELLS["new-own-c64-d10-zipf"]
+    assert cell.describe() == "64 connections, 10 requests deep, zipf 0.99, newest memcached, proxy on its own core"
+    assert cell.flags()[-2:] == ["--popularity", "zipf:0.99"]
+    assert CELLS["fan-in"].flags()[-2:] == ["--rate", "5000"]
+    assert len({cell.describe() for cell in CELLS.values()}) == len(CELLS)
+    assert all(name == cell.name for name, cell in CELLS.items())

@@ -162,7 +162,7 @@ fn all_keys(settings: &Settings) -> u64 {
 }
 
 const VALUE_SIZE_MAX: u64 = 64 << 20;
-const MULTIGET_MAX: u64 = 1_000;
+const MULTIGET_MAX: u64 = 10_000;
 const KEY_PREFIX_MAX: usize = 200;
 const KEY_FIRST_MAX: u64 = 1_000_000_000_000;
 /// Room for pieces that were added to a value, far more than [`crate::connection`] adds between two `set`.
@@ -196,6 +196,11 @@ mod tests {
     #[test]
     fn a_multi_get_asks_for_no_more_keys_than_there_are() {
         assert!(check(|s| (s.keys, s.content.multiget) = (10, Amount::Fixed(10))).is_ok());
+        assert!(check(|s| (s.keys, s.content.multiget) = (20_000, Amount::Fixed(10_000))).is_ok());
+        assert!(
+            refused_flag(|s| (s.keys, s.content.multiget) = (20_000, Amount::Fixed(10_001)))
+                .contains("between 1 and 10000")
+        );
         assert!(
             refused_flag(|s| (s.keys, s.content.multiget) = (10, Amount::Fixed(11)))
                 .contains("between 1 and 10")
