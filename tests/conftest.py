@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
+from tests.harness import log
 from tests.harness.processes import LIVENESS_S, Address, Memcached, Proxy, SocketPath
+from tests.harness.service import Service
 from tests.harness.wire import Wire
 
 StartProxy = Callable[..., Proxy]
+StartService = Callable[..., Service]
 Connect = Callable[[Address | SocketPath], Wire]
 
 
@@ -84,6 +88,18 @@ def start_proxy(stack: ExitStack, servers: list[Memcached], engine: str) -> Star
         proxy.wait_ready(proxy.address)
         proxy.wait_ready(proxy.admin)
         return proxy
+
+    return start
+
+
+@pytest.fixture
+def start_service(stack: ExitStack, servers: list[Memcached], engine: str) -> StartService:
+    """Starts a proxy in front of the three servers as a service manager does; the keywords are those of `Service`."""
+
+    def start(*options: str, **keywords: Any) -> Service:
+        flags = [part for server in servers for part in ("--server", str(server.address))]
+        given = engine_options(engine, ("--timeout", f"{LIVENESS_S}s", *log.OPTIONS, *options))
+        return stack.enter_context(Service(*flags, *given, **keywords))
 
     return start
 

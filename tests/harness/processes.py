@@ -142,8 +142,11 @@ def accepts(address: Address | SocketPath) -> bool:
 class Process:
     """A child process with its output in a file, killed when the `with` block ends."""
 
-    def __init__(self, command: Sequence[str], descriptors: tuple[int, int] | None = None) -> None:
-        """`descriptors`: how many the process may have, soft and hard, if not as many as this one."""
+    def __init__(
+        self, command: Sequence[str], descriptors: tuple[int, int] | None = None, passed: Sequence[int] = ()
+    ) -> None:
+        """`descriptors`: how many the process may have, soft and hard, if not as many as this one. `passed`: those of
+        this one that it gets."""
         self.command = list(command)
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 (closed in __exit__)
         limited = None
@@ -154,6 +157,7 @@ class Process:
             stdin=subprocess.DEVNULL,
             stdout=self._output,
             stderr=subprocess.STDOUT,
+            pass_fds=tuple(passed),
             preexec_fn=limited,  # noqa: PLW1509 (one call to the kernel, which takes no lock)
         )
 

@@ -1,4 +1,4 @@
-"""The unit in deploy/systemd: systemd takes it, little is open to it, and the program knows what it is given."""
+"""The units in deploy/systemd: systemd takes them, little is open to it, and the program knows what it is given."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tests.harness.processes import LIVENESS_S, ROOT, weir_binary
 
 FOLDER = ROOT / "deploy" / "systemd"
 UNIT = FOLDER / "weir.service"
+SOCKET = FOLDER / "weir.socket"
 
 # What `systemd-analyze security` may make of the unit, in tenths: 0 nothing is open to it, 100 everything. systemd 252
 # makes 16 of it, most of which is the network; others count a little differently.
@@ -58,6 +59,27 @@ def test_systemd_takes_the_unit(unit: Path) -> None:
     # It reads the units that this one names, too, and says what it finds there.
     said = [line for line in done.stderr.splitlines() if "weir" in line]
     assert (done.returncode, said) == (0, [])
+
+
+def test_systemd_takes_the_socket_and_knows_its_service(unit: Path) -> None:
+    copy = unit.parent / SOCKET.name
+    copy.write_text(SOCKET.read_text())
+    done = run(systemd("systemd-analyze", 247), "verify", "--man=no", copy)
+    said = [line for line in done.stderr.splitlines() if "weir" in line]
+    assert (done.returncode, said) == (0, [])
+    copy.write_text(SOCKET.read_text().replace("Backlog=", "Backlogs="))
+    assert "Backlogs" in run(systemd("systemd-analyze", 247), "verify", "--man=no", copy).stderr
+
+
+def test_the_socket_has_the_defaults_of_the_settings_that_it_stands_for() -> None:
+    """A file that says nothing of them fits to it."""
+    text = known("proxy")
+    for option, setting in [("ListenStream", "listen"), ("Backlog", "listen-backlog")]:
+        default = re.search(rf"--{setting} [\s\S]*?\[default:\s+(\S+)\]", text)
+        said = re.search(rf"^{option}=(.*)$", SOCKET.read_text(), re.MULTILINE)
+        assert default, setting
+        assert said, option
+        assert said[1] == default[1]
 
 
 def test_systemd_does_not_take_a_unit_with_a_slip(unit: Path) -> None:

@@ -4,7 +4,7 @@ use crate::{
     Config,
     admin::{http::AdminPort, reporter::Reporter, stats},
     config::Listen,
-    connections::{descriptors::Descriptors, reserve::Reserve},
+    connections::{descriptors::Descriptors, inherited::Ports, reserve::Reserve},
     engine::{
         self,
         acceptor::Acceptor,
@@ -34,7 +34,7 @@ use crate::{
 };
 use std::{
     io,
-    net::SocketAddr,
+    net::{SocketAddr, TcpListener},
     sync::{
         Arc,
         mpsc::{Receiver, sync_channel},
@@ -44,16 +44,26 @@ use std::{
 
 /// Serves until SIGTERM or SIGINT, then answers what was taken and returns. On SIGHUP the configuration is read again. `tell` shows
 /// what an operator should see, on a thread of its own: each notice, and how many of its kind were left out before it.
+///
+/// What a service manager hands over is taken from the environment (`LISTEN_FDS`), so no other thread may run yet that reads or changes it.
 pub fn run(config: &Config, tell: impl Fn(&Notice, u64) + Send + 'static) -> Result<(), RunError> {
+    // Before there is a thread: variables are removed.
+    let ports = Ports::inherited(&config.listen, config.admin)?;
     heap::give_large_buffers_back();
     let (clock, watch) = (Clock::start(), Watch::default());
     let showing = Notices::start(clock, &watch, tell)?;
-    let served = serve(config, clock, &watch, &showing);
+    let served = serve(config, ports, clock, &watch, &showing);
     showing.end();
     served
 }
 
-fn serve(config: &Config, clock: Clock, watch: &Watch, showing: &Showing) -> Result<(), RunError> {
+fn serve(
+    config: &Config,
+    ports: Ports,
+    clock: Clock,
+    watch: &Watch,
+    showing: &Showing,
+) -> Result<(), RunError> {
     let (tell, notices) = (showing.tell(), showing.notices());
     // First of all: what is held has the lowest numbers.
     let spare = Reserve::new(SPARE_DESCRIPTORS);
@@ -78,11 +88,20 @@ fn serve(config: &Config, clock: Clock, watch: &Watch, showing: &Showing) -> Res
         Collector::new(parts, shared, queues, Arc::clone(&windows), clock, files.take_windows_taker());
     let collector = watch.spawn("weir-windows".into(), move || collector.run())?;
     let (windows_file, trace_file) = files.counts();
-    let admin = config.admin.map(bind_admin).transpose()?;
+    let inherited = ports.addresses();
+    let (clients_port, admin_port) = ports.into_both();
+    let admin = config.admin.map(|address| bind_admin(address, admin_port)).transpose()?;
     // Last of all that needs descriptors: whoever can connect finds a proxy that lacks none of its own.
-    let (acceptor, handle) =
-        Acceptor::bind(config, doors.clone(), Arc::clone(&descriptors), spare, clock, Arc::clone(&tell))
-            .map_err(|source| cannot_listen("clients", &config.listen, source))?;
+    let (acceptor, handle) = Acceptor::bind(
+        config,
+        clients_port,
+        doors.clone(),
+        Arc::clone(&descriptors),
+        spare,
+        clock,
+        Arc::clone(&tell),
+    )
+    .map_err(|source| cannot_listen("clients", &config.listen, source))?;
     // Where clients and operators come in, with the ports that the kernel chose if it was to.
     let mut bound = config.clone();
     if let Ok(Some(address)) = acceptor.address() {
@@ -109,6 +128,9 @@ fn serve(config: &Config, clock: Clock, watch: &Watch, showing: &Showing) -> Res
         descriptors,
     };
     start_reporting(&reporter, asked, admin, admin_spare, watch)?;
+    if !inherited.is_empty() {
+        tell(Notice::Inherited(inherited));
+    }
     tell(Notice::Ready(Box::new(bound)));
 
     let Stop { signal, delay } = stopping.wait(config.settings.drain_delay, || reload_handle.reload());
@@ -145,8 +167,8 @@ const SPARE_DESCRIPTORS: usize = 2;
 /// Descriptors that are held for questions to the admin port: a probe and a scrape at once, and those before that are being closed.
 const ADMIN_SPARE_DESCRIPTORS: usize = 4;
 
-fn bind_admin(address: SocketAddr) -> Result<AdminPort, RunError> {
-    AdminPort::bind(address).map_err(|source| cannot_listen("admin", &address, source))
+fn bind_admin(address: SocketAddr, port: Option<TcpListener>) -> Result<AdminPort, RunError> {
+    AdminPort::bind(address, port).map_err(|source| cannot_listen("admin", &address, source))
 }
 
 fn cannot_listen(role: &'static str, address: &impl ToString, source: io::Error) -> RunError {

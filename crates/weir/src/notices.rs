@@ -10,6 +10,10 @@ use crate::pool::why_unserved;
 pub(crate) fn say(notice: &Notice, more: u64) {
     match notice {
         Notice::Ready(config) => say_ready(config),
+        Notice::Inherited(ports) => {
+            let ports = ports.join(" and ");
+            info!(event = "inherited", ports, "handed over by the service manager: {ports}");
+        }
         Notice::Reloaded { generation, summary } => {
             info!(
                 event = "reloaded",

@@ -249,8 +249,9 @@ pub(crate) struct AdminPort {
 }
 
 impl AdminPort {
-    pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
-        let listener = TcpListener::bind(address)?;
+    /// Listens, at `port` if that was handed over.
+    pub(crate) fn bind(address: SocketAddr, port: Option<TcpListener>) -> io::Result<Self> {
+        let listener = port.map_or_else(|| TcpListener::bind(address), Ok)?;
         listener.set_nonblocking(true)?;
         bound_kernel(&listener)?;
         let runtime = Builder::new_current_thread().enable_all().build()?;

@@ -2,7 +2,7 @@
 
 use crate::{
     config::Listen,
-    connections::{sockets::Stream, tcp_timeouts::TcpTimeouts},
+    connections::{inherited::Port, sockets::Stream, tcp_timeouts::TcpTimeouts},
 };
 use mio::{
     Interest, Registry, Token,
@@ -24,8 +24,8 @@ pub(crate) enum Listener {
     Tcp(TcpListener),
     Unix {
         listener: UnixListener,
-        /// Removed when the listener is dropped.
-        _file: SocketFile,
+        /// Removed when the listener is dropped; `None` if that is the service manager's.
+        _file: Option<SocketFile>,
     },
 }
 
@@ -51,6 +51,14 @@ impl Listener {
         match listen {
             Listen::Tcp(address) => tcp(*address, backlog).map(Self::Tcp),
             Listen::Unix { path, mode } => unix(path, *mode, backlog),
+        }
+    }
+
+    /// One that the service manager has bound. How many connections may wait in the kernel, and a socket's mode, are as it has set them.
+    pub(crate) fn of(port: Port) -> Self {
+        match port {
+            Port::Tcp(listener) => Self::Tcp(TcpListener::from_std(listener)),
+            Port::Unix(listener) => Self::Unix { listener: UnixListener::from_std(listener), _file: None },
         }
     }
 
@@ -103,7 +111,7 @@ fn unix(path: &Path, mode: u32, backlog: u32) -> io::Result<Listener> {
     // Nobody can connect before it listens, so nobody slips in before the mode is set.
     fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
     socket.listen(backlog.cast_signed())?;
-    Ok(Listener::Unix { listener: UnixListener::from_std(socket.into()), _file: file })
+    Ok(Listener::Unix { listener: UnixListener::from_std(socket.into()), _file: Some(file) })
 }
 
 /// Removes the socket of a process that has ended without removing it. One that is listened on is left, and so is any other file.

@@ -3,6 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `listener` | where clients connect: a port, or a socket in the file system |
+//! | `inherited` | ports that the service manager holds open |
 //! | `client_limit` | how many clients may be connected |
 //! | `descriptors`, `reserve` | how many descriptors there are, for what, and those that are held |
 //! | `sockets` | a connection: a TCP stream, or one in the file system |
@@ -13,6 +14,7 @@
 
 pub(crate) mod client_limit;
 pub(crate) mod descriptors;
+pub(crate) mod inherited;
 pub(crate) mod listener;
 pub(crate) mod names;
 pub(crate) mod reads;

@@ -9,6 +9,7 @@ use crate::{
     connections::{
         client_limit::{Admitted, Refused},
         descriptors::{Descriptors, TELL_EVERY_NS},
+        inherited::Port,
         listener::Listener,
         reserve::{Reserve, is_out_of_descriptors},
         sockets,
@@ -67,10 +68,11 @@ impl AcceptorHandle {
 }
 
 impl Acceptor {
-    /// Listens; nothing is accepted before [`Acceptor::run`]. The listener is the last descriptor that it opens.
-    /// `spare` is held for the answer to a client for which there is no descriptor.
+    /// Listens, at `port` if that was handed over; nothing is accepted before [`Acceptor::run`]. The listener is the last descriptor that
+    /// it opens. `spare` is held for the answer to a client for which there is no descriptor.
     pub(crate) fn bind(
         config: &Config,
+        port: Option<Port>,
         loops: Vec<LoopHandle>,
         descriptors: Arc<Descriptors>,
         spare: Reserve,
@@ -79,7 +81,10 @@ impl Acceptor {
     ) -> io::Result<(Self, AcceptorHandle)> {
         let poll = Poll::new()?;
         let waker = mio::Waker::new(poll.registry(), WAKER)?;
-        let mut listener = Listener::bind(&config.listen, config.settings.listen_backlog)?;
+        let mut listener = match port {
+            Some(port) => Listener::of(port),
+            None => Listener::bind(&config.listen, config.settings.listen_backlog)?,
+        };
         listener.keep_alive(config.tcp())?;
         listener.register(poll.registry(), LISTENER)?;
         let stop = Arc::new(AtomicBool::new(false));

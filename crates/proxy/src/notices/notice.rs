@@ -11,6 +11,8 @@ use std::{sync::Arc, time::Duration};
 pub enum Notice {
     /// Clients can connect.
     Ready(Box<Config>),
+    /// It listens at these ports, which the service manager holds open.
+    Inherited(Vec<String>),
     /// A configuration was read again and is in force.
     Reloaded {
         /// How many have been, the first included.
@@ -176,7 +178,7 @@ impl Notice {
             Self::Ready(_) | Self::Stopping { .. } | Self::Draining { .. } | Self::Stopped { .. } => {
                 Topic::Process
             }
-            Self::Lost(_) => Topic::Process,
+            Self::Inherited(_) | Self::Lost(_) => Topic::Process,
             Self::Reloaded { .. } | Self::ReloadRefused(_) => Topic::Reload,
             Self::RecordsLost(_) => Topic::Records,
             Self::NameUnknown(_) | Self::NameKnown(_) => Topic::Names,

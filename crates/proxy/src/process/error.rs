@@ -16,6 +16,12 @@ pub enum RunError {
         /// Why.
         source: io::Error,
     },
+    /// The service manager handed over what was not asked for.
+    #[error("the service manager handed over {what}")]
+    Inherited {
+        /// What it was, what was asked for, and what to do.
+        what: String,
+    },
     /// The kernel refused something that a proxy cannot do without.
     #[error("cannot {what}: {source}")]
     System {
