@@ -1,12 +1,14 @@
-"""What systemd does for a service, as the service sees it: ports that it is handed."""
+"""What systemd does for a service, as the service sees it: a socket that hears of it, and ports that it is handed."""
 
 from __future__ import annotations
 
 import socket
 import sys
 from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Self
 
-from .processes import Address, Process, SocketPath, weir_binary
+from .processes import Address, Process, SocketPath, eventually, weir_binary
 
 # Becomes the service: what it is handed has the numbers from 3 on, and `own` in a variable stands for its own number.
 BECOME = """
@@ -21,6 +23,56 @@ for place, number in enumerate(moved, 3):
 variables = {name: str(os.getpid()) if value == "own" else value for name, value in os.environ.items()}
 os.execve(command[0], command, variables)
 """
+
+
+class ServiceManager:
+    """Hears what a service says of itself (sd_notify)."""
+
+    def __init__(self, address: str) -> None:
+        """`address`: a path, or a name behind @ that is in no file system."""
+        self.address = address
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind("\0" + address[1:] if address.startswith("@") else address)
+        self._socket.setblocking(False)
+        self._heard: list[dict[str, str]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._socket.close()
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return {"NOTIFY_SOCKET": self.address}
+
+    def heard(self) -> list[dict[str, str]]:
+        """All datagrams so far, each as the values by their names."""
+        while True:
+            try:
+                datagram = self._socket.recv(1 << 16)
+            except BlockingIOError:
+                return list(self._heard)
+            lines = datagram.decode().split("\n")
+            self._heard.append(dict(line.split("=", 1) for line in lines))
+
+    def count(self, name: str) -> int:
+        return sum(name in datagram for datagram in self.heard())
+
+    def wait(self, name: str, times: int = 1) -> dict[str, str]:
+        """The datagram with this name, once it has come this number of times."""
+        eventually(lambda: self.count(name) >= times, f"{name} {times} times among {self.heard()}")
+        return [datagram for datagram in self.heard() if name in datagram][times - 1]
+
+    def wait_status(self, part: str) -> None:
+        """Returns once the last status has this in it."""
+
+        def last() -> str:
+            return next((it["STATUS"] for it in reversed(self.heard()) if "STATUS" in it), "")
+
+        eventually(lambda: part in last(), f"the status has {part!r}; {self.heard()}")
 
 
 class Service(Process):

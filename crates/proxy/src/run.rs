@@ -1,5 +1,7 @@
 //! A proxy from its first to its last moment.
 
+mod service;
+
 use crate::{
     Config,
     admin::{http::AdminPort, reporter::Reporter, stats},
@@ -13,13 +15,14 @@ use crate::{
     },
     mailbox::{Message, QUESTIONS_MAX, Question},
     notices::{
-        notice::Notice,
+        notice::{Notice, Tell},
         showing::{Notices, Showing},
     },
     process::{
         clock::Clock,
         error::RunError,
         heap,
+        service_manager::ServiceManager,
         stopping::{Stop, Stopping},
         threads::{Watch, join},
     },
@@ -32,6 +35,7 @@ use crate::{
     },
     reload::thread::ReloadThread,
 };
+use service::Service;
 use std::{
     io,
     net::{SocketAddr, TcpListener},
@@ -69,9 +73,16 @@ fn serve(
     let spare = Reserve::new(SPARE_DESCRIPTORS);
     let admin_spare = Reserve::new(if config.admin.is_some() { ADMIN_SPARE_DESCRIPTORS } else { 0 });
     let descriptors = Descriptors::start(config, Arc::clone(&tell))?;
+    let service_manager = service_manager(&tell);
     let stopping = Stopping::begin(watch)?;
     let (questions, asked) = sync_channel(QUESTIONS_MAX);
-    let reload = ReloadThread::new(config, clock, Arc::clone(&descriptors), Arc::clone(&tell));
+    let reload = ReloadThread::new(
+        config,
+        clock,
+        Arc::clone(&descriptors),
+        Arc::clone(&tell),
+        service_manager.clone(),
+    );
     let (reload_handle, resolver) = (reload.reload_handle(), reload.resolver_handle());
     let mut files = Files::open(config, clock, &tell, watch)?;
     let tracing = files.take_tracing();
@@ -132,12 +143,17 @@ fn serve(
         tell(Notice::Inherited(inherited));
     }
     tell(Notice::Ready(Box::new(bound)));
+    let _serving = Service::new(service_manager.clone(), reporter).start(watch)?;
 
     let Stop { signal, delay } = stopping.wait(config.settings.drain_delay, || reload_handle.reload());
     if let Some(failure) = watch.failure() {
         return Err(failure);
     }
     tell(Notice::Stopping { signal, delay });
+    service_manager.stopping(&match delay {
+        Duration::ZERO => format!("{signal}: stopping"),
+        delay => format!("{signal}: not ready any more, and still serving for {delay:?}"),
+    });
     stopping.pass(delay, || reload_handle.reload());
     watch.stop();
     if let Some(failure) = watch.failure() {
@@ -146,7 +162,9 @@ fn serve(
     stopping.end_at_the_next()?;
 
     let system = |what| move |source| RunError::System { what, source };
-    tell(Notice::Draining { timeout: config.settings.drain_timeout });
+    let timeout = config.settings.drain_timeout;
+    tell(Notice::Draining { timeout });
+    service_manager.status(&format!("draining: what was taken is answered, within {timeout:?}"));
     let began = clock.now();
     acceptor.stop().map_err(system("stop accepting"))?;
     join(acceptor_thread)?;
@@ -166,6 +184,12 @@ const SPARE_DESCRIPTORS: usize = 2;
 
 /// Descriptors that are held for questions to the admin port: a probe and a scrape at once, and those before that are being closed.
 const ADMIN_SPARE_DESCRIPTORS: usize = 4;
+
+/// Whoever looks after the process, if anybody does. That it cannot be reached is a line in the log.
+fn service_manager(tell: &Tell) -> ServiceManager {
+    let tell = Arc::clone(tell);
+    ServiceManager::from_env(move |reason| tell(Notice::ServiceManagerAway(reason)))
+}
 
 fn bind_admin(address: SocketAddr, port: Option<TcpListener>) -> Result<AdminPort, RunError> {
     AdminPort::bind(address, port).map_err(|source| cannot_listen("admin", &address, source))

@@ -14,6 +14,12 @@ pub(crate) fn say(notice: &Notice, more: u64) {
             let ports = ports.join(" and ");
             info!(event = "inherited", ports, "handed over by the service manager: {ports}");
         }
+        Notice::ServiceManagerAway(reason) => {
+            warn!(
+                event = "service_manager_away",
+                reason, more, "the service manager cannot be reached (NOTIFY_SOCKET): {reason}"
+            );
+        }
         Notice::Reloaded { generation, summary } => {
             info!(
                 event = "reloaded",

@@ -13,6 +13,8 @@ pub enum Notice {
     Ready(Box<Config>),
     /// It listens at these ports, which the service manager holds open.
     Inherited(Vec<String>),
+    /// The service manager cannot be reached, for this reason.
+    ServiceManagerAway(String),
     /// A configuration was read again and is in force.
     Reloaded {
         /// How many have been, the first included.
@@ -151,6 +153,8 @@ pub(crate) enum Topic {
     Refused,
     /// Descriptors that servers lacked.
     Descriptors,
+    /// Whether the service manager can be reached.
+    ServiceManager,
     /// Whether a server is down.
     Server,
     /// Questions that a server does not know.
@@ -167,6 +171,7 @@ impl Topic {
         match self {
             Self::Process | Self::Reload | Self::Limits | Self::Refused | Self::Descriptors => None,
             Self::Connection | Self::Question => Some(1),
+            Self::ServiceManager => Some(10),
             Self::Records | Self::Names | Self::Server | Self::Freshness => Some(10),
         }
     }
@@ -179,6 +184,7 @@ impl Notice {
                 Topic::Process
             }
             Self::Inherited(_) | Self::Lost(_) => Topic::Process,
+            Self::ServiceManagerAway(_) => Topic::ServiceManager,
             Self::Reloaded { .. } | Self::ReloadRefused(_) => Topic::Reload,
             Self::RecordsLost(_) => Topic::Records,
             Self::NameUnknown(_) | Self::NameKnown(_) => Topic::Names,

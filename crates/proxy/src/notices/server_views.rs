@@ -77,6 +77,18 @@ impl ServerViews {
     }
 }
 
+impl ServerViews {
+    /// The servers that are down, by their names, and how many there are: no more than `most` are named.
+    pub(crate) fn down(&self, most: usize) -> (Vec<Arc<str>>, usize) {
+        let down = self.servers.iter().filter(|(_, views)| views.down.is_some());
+        let mut names: Vec<_> = down.map(|(server, _)| Arc::clone(server)).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.truncate(most);
+        (names, count)
+    }
+}
+
 impl Views {
     fn note(&mut self, by: (usize, Slot), what: &ServerChange, now: Instant) -> Option<ServerNotice> {
         let lack = match what {

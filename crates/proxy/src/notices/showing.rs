@@ -101,6 +101,11 @@ impl Notices {
         self.lock().lost
     }
 
+    /// The servers that are down, and how many there are: no more than `most` are named.
+    pub(crate) fn servers_down(&self, most: usize) -> (Vec<Arc<str>>, usize) {
+        self.lock().views.down(most)
+    }
+
     fn show_all(&self, show: impl Fn(&Notice, u64), _ended: Sender<()>) {
         while let Some((notice, more)) = self.next() {
             show(&notice, more);

@@ -54,6 +54,11 @@ fn monotonic_ns() -> u64 {
     (read.tv_sec() as u64).wrapping_mul(1_000_000_000).wrapping_add(read.tv_nsec() as u64)
 }
 
+/// The same clock in microseconds, as the service manager has it.
+pub(crate) fn monotonic_us() -> u64 {
+    monotonic_ns() / 1_000
+}
+
 /// CPU time of this process since it began, in nanoseconds; 0 where the kernel does not tell.
 pub(crate) fn process_cpu_ns() -> u64 {
     let read = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).unwrap_or(TimeSpec::new(0, 0));

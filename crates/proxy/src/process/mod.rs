@@ -1,4 +1,4 @@
-//! The process: its clock, its threads, its memory, and its end.
+//! The process: its clock, its threads, its memory, its end, and who looks after it.
 //!
 //! | file | holds |
 //! |---|---|
@@ -6,6 +6,7 @@
 //! | `threads` | that no thread ends unnoticed |
 //! | `error` | why a proxy could not run |
 //! | `stopping` | signals, and what is done until the proxy stops |
+//! | `service_manager` | what systemd gets to know |
 //! | `cpu_contention` | whether a thread waits for processors |
 //! | `usage` | CPU time and memory, as the kernel counts them |
 //! | `heap` | what the allocator does with large buffers |
@@ -14,6 +15,7 @@ pub(crate) mod clock;
 pub(crate) mod cpu_contention;
 pub(crate) mod error;
 pub(crate) mod heap;
+pub(crate) mod service_manager;
 pub(crate) mod stopping;
 pub(crate) mod threads;
 pub(crate) mod usage;

@@ -17,6 +17,7 @@ use crate::{
     notices::{notice::Tell, showing::Notices},
     process::{
         clock::Clock,
+        service_manager::ServiceManager,
         threads::{LoopThread, Watch},
     },
     reload::{
@@ -150,7 +151,8 @@ impl Proxy {
         };
         let tell: Tell = Arc::new(tell);
         let descriptors = Descriptors::start(config, Arc::clone(&tell)).expect("descriptors suffice");
-        let thread = ReloadThread::new(config, clock, Arc::clone(&descriptors), tell);
+        let manager = ServiceManager::default();
+        let thread = ReloadThread::new(config, clock, Arc::clone(&descriptors), tell, manager);
         let (reload, resolver) = (thread.reload_handle(), thread.resolver_handle());
         let (questions, _) = sync_channel(1);
         let (windows, _parts, _) = crate::records::windows::Hub::new(2);

@@ -8,6 +8,7 @@ use crate::{
     connections::descriptors::Descriptors,
     mailbox::{LoopHandle, Message, Routing},
     notices::notice::{Notice, Tell},
+    process::service_manager::ServiceManager,
     reload::{
         handle::{ReloadHandle, Reloaded},
         resolver::Resolver,
@@ -29,6 +30,7 @@ pub(super) struct Reloader {
     handle: ReloadHandle,
     descriptors: Arc<Descriptors>,
     tell: Tell,
+    service_manager: ServiceManager,
 }
 
 impl Reloader {
@@ -37,12 +39,15 @@ impl Reloader {
         handle: ReloadHandle,
         descriptors: Arc<Descriptors>,
         tell: Tell,
+        service_manager: ServiceManager,
     ) -> Self {
-        Self { config: config.clone(), handle, descriptors, tell }
+        Self { config: config.clone(), handle, descriptors, tell, service_manager }
     }
 
     /// The outer error: a loop has ended.
     pub(super) fn reload(&mut self, resolver: &mut Resolver, loops: &[LoopHandle]) -> io::Result<Reloaded> {
+        // Until this returns, whatever comes of it.
+        let _reloading = self.service_manager.reloading();
         let read = (self.config.reread)().and_then(|config| match self.config.refusal(&config) {
             Some(reason) => Err(reason),
             None => Ok(config),

@@ -5,7 +5,7 @@ use crate::{
     connections::{descriptors::Descriptors, names::AddressBook},
     mailbox::{LoopHandle, Message},
     notices::notice::Tell,
-    process::clock::Clock,
+    process::{clock::Clock, service_manager::ServiceManager},
     reload::{
         handle::{Ask, ReloadHandle, ResolverHandle, handles},
         reloader::Reloader,
@@ -30,11 +30,17 @@ pub(crate) struct ReloadThread {
 
 impl ReloadThread {
     /// Looks up all names, which takes its time.
-    pub(crate) fn new(config: &Config, clock: Clock, descriptors: Arc<Descriptors>, tell: Tell) -> Self {
+    pub(crate) fn new(
+        config: &Config,
+        clock: Clock,
+        descriptors: Arc<Descriptors>,
+        tell: Tell,
+        service_manager: ServiceManager,
+    ) -> Self {
         let counts = Arc::<NameCounts>::default();
         let resolver = Resolver::new(config, clock, Arc::clone(&counts), Arc::clone(&tell));
         let (handle, resolver_handle, asks) = handles(config, counts);
-        let reloader = Reloader::new(config, handle.clone(), descriptors, tell);
+        let reloader = Reloader::new(config, handle.clone(), descriptors, tell, service_manager);
         Self { asks, handle, resolver_handle, reloader, resolver }
     }
 

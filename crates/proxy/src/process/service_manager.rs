@@ -1,0 +1,258 @@
+//! What a service manager such as systemd gets to know: that the proxy serves, what it does, and that it stops.
+//!
+//! ```text
+//!   starting ──READY=1──▶ serving ──STOPPING=1──▶ stopping ──▶ ended
+//!                          │   ▲ STATUS=…
+//!               RELOADING=1▼   │READY=1
+//!                        reloading
+//! ```
+//!
+//! The protocol is that of sd_notify(3): datagrams with lines `NAME=value` to the socket that the variable `NOTIFY_SOCKET` names. Where
+//! there is none, nothing is sent. [`ServiceManager`] owns the socket. What cannot be sent is lost: whoever started the proxy hears of it
+//! (`failed`), and the proxy goes on. Nobody who serves clients sends anything here, because a service manager that hangs makes a sender
+//! wait, for [`WAIT_MAX`] at most.
+
+use crate::process::clock;
+use std::{
+    env,
+    ffi::OsStr,
+    fmt,
+    io::{self, ErrorKind},
+    os::{
+        linux::net::SocketAddrExt as _,
+        unix::{
+            ffi::OsStrExt as _,
+            net::{SocketAddr, UnixDatagram},
+        },
+    },
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+/// How long a datagram may wait for room in the service manager's queue.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// The longest status in bytes. systemd drops datagrams of more than 4,096.
+const STATUS_BYTES_MAX: usize = 1000;
+
+/// Reaches the service manager, if there is one.
+#[derive(Clone, Default)]
+pub(crate) struct ServiceManager(Option<Arc<Connected>>);
+
+struct Connected {
+    socket: UnixDatagram,
+    address: SocketAddr,
+    /// The last datagram was lost.
+    is_failing: AtomicBool,
+    /// Nothing but an end comes any more.
+    is_stopping: AtomicBool,
+    failed: Failed,
+}
+
+/// Is given the reason when something cannot be sent, and not again before something could.
+type Failed = Box<dyn Fn(String) + Send + Sync>;
+
+impl ServiceManager {
+    /// The one that the environment names.
+    pub(crate) fn from_env(failed: impl Fn(String) + Send + Sync + 'static) -> Self {
+        Self::new(env::var_os("NOTIFY_SOCKET").as_deref(), failed)
+    }
+
+    fn new(address: Option<&OsStr>, failed: impl Fn(String) + Send + Sync + 'static) -> Self {
+        let Some(address) = address.filter(|it| !it.is_empty()) else { return Self(None) };
+        let opened = parse(address).and_then(|address| Ok((open()?, address)));
+        match opened {
+            Ok((socket, address)) => {
+                let (is_failing, is_stopping) = (AtomicBool::new(false), AtomicBool::new(false));
+                let failed = Box::new(failed);
+                Self(Some(Arc::new(Connected { socket, address, is_failing, is_stopping, failed })))
+            }
+            Err(error) => {
+                failed(format!("NOTIFY_SOCKET={}: {error}", address.display()));
+                Self(None)
+            }
+        }
+    }
+
+    pub(crate) fn is_there(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Clients can connect.
+    pub(crate) fn ready(&self, status: &str) {
+        self.send(format_args!("READY=1\nSTATUS={}", one_line(status)));
+    }
+
+    /// What the proxy does now, in one line.
+    pub(crate) fn status(&self, status: &str) {
+        self.send(format_args!("STATUS={}", one_line(status)));
+    }
+
+    /// The configuration is being read again, until what is returned is dropped.
+    pub(crate) fn reloading(&self) -> Reloading {
+        // A reload does not call a stop off.
+        let service_manager = Self(self.0.clone().filter(|it| !it.is_stopping.load(Ordering::SeqCst)));
+        service_manager.send(format_args!("RELOADING=1\nMONOTONIC_USEC={}", clock::monotonic_us()));
+        Reloading(service_manager)
+    }
+
+    /// The proxy is about to stop.
+    pub(crate) fn stopping(&self, status: &str) {
+        if let Some(connected) = &self.0 {
+            connected.is_stopping.store(true, Ordering::SeqCst);
+        }
+        self.send(format_args!("STOPPING=1\nSTATUS={}", one_line(status)));
+    }
+
+    fn send(&self, lines: impl fmt::Display) {
+        let Some(connected) = &self.0 else { return };
+        match connected.send(lines.to_string().as_bytes()) {
+            Ok(()) => connected.is_failing.store(false, Ordering::Relaxed),
+            Err(error) => {
+                if !connected.is_failing.swap(true, Ordering::Relaxed) {
+                    (connected.failed)(error.to_string());
+                }
+            }
+        }
+    }
+}
+
+impl Connected {
+    fn send(&self, datagram: &[u8]) -> io::Result<()> {
+        // To the address, and not connected: a service manager that starts itself anew makes a new socket there.
+        for _ in 0..TRIES {
+            match self.socket.send_to_addr(datagram, &self.address) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    return Err(io::Error::new(ErrorKind::TimedOut, "it takes no datagrams"));
+                }
+                other => return other.map(drop),
+            }
+        }
+        Err(ErrorKind::Interrupted.into())
+    }
+}
+
+/// Signals may end a wait; more than a few while one datagram is sent are not meant for this process.
+const TRIES: usize = 4;
+
+/// The configuration is being read again.
+pub(crate) struct Reloading(ServiceManager);
+
+impl Drop for Reloading {
+    fn drop(&mut self) {
+        self.0.send("READY=1");
+    }
+}
+
+fn open() -> io::Result<UnixDatagram> {
+    let socket = UnixDatagram::unbound()?;
+    socket.set_write_timeout(Some(WAIT_MAX))?;
+    Ok(socket)
+}
+
+fn parse(address: &OsStr) -> io::Result<SocketAddr> {
+    match address.as_bytes() {
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
+        [b'/', ..] => SocketAddr::from_pathname(address),
+        _ => Err(io::Error::new(ErrorKind::InvalidInput, "neither a path nor a name behind @")),
+    }
+}
+
+/// What a line can hold: names of servers and paths may have anything in them.
+fn one_line(status: &str) -> String {
+    let end = (0..=status.len().min(STATUS_BYTES_MAX)).rev().find(|&end| status.is_char_boundary(end));
+    let shown = &status[..end.unwrap_or_default()];
+    shown.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{path::PathBuf, process, sync::mpsc};
+
+    /// A service manager that listens there; `None`: it has none.
+    fn listening(name: &str) -> (UnixDatagram, PathBuf) {
+        let path = env::temp_dir().join(format!("weir-notify-{}-{name}", process::id()));
+        let _ = std::fs::remove_file(&path);
+        let socket = UnixDatagram::bind(&path).expect("it can be made");
+        socket.set_read_timeout(Some(Duration::from_secs(30))).expect("a time");
+        (socket, path)
+    }
+
+    fn received(socket: &UnixDatagram) -> String {
+        let mut buffer = [0; 8192];
+        let count = socket.recv(&mut buffer).expect("it comes");
+        String::from_utf8(buffer[..count].to_vec()).expect("text")
+    }
+
+    #[test]
+    fn each_state_has_its_lines_and_a_reload_ends_as_ready() {
+        let (socket, path) = listening("states");
+        let manager = ServiceManager::new(Some(path.as_os_str()), |reason| panic!("{reason}"));
+        assert!(manager.is_there());
+        manager.ready("listening on 127.0.0.1:1");
+        assert_eq!(received(&socket), "READY=1\nSTATUS=listening on 127.0.0.1:1");
+        let reloading = manager.reloading();
+        let lines = received(&socket);
+        let micros = lines.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").expect("systemd wants both lines");
+        assert!((1..=clock::monotonic_us()).contains(&micros.parse().expect("a number")));
+        drop(reloading);
+        assert_eq!(received(&socket), "READY=1");
+        manager.stopping("SIGTERM");
+        assert_eq!(received(&socket), "STOPPING=1\nSTATUS=SIGTERM");
+        drop(manager.reloading());
+        manager.status("draining");
+        assert_eq!(received(&socket), "STATUS=draining", "a reload does not call a stop off");
+        std::fs::remove_file(path).expect("it is there");
+    }
+
+    #[test]
+    fn a_status_is_one_line_that_systemd_takes() {
+        assert_eq!(one_line("unix:/a\nREADY=1\u{7f}"), "unix:/a?READY=1?");
+        let long = "é".repeat(STATUS_BYTES_MAX);
+        assert_eq!(one_line(&long).len(), STATUS_BYTES_MAX);
+        assert_eq!(one_line(&format!("x{long}")).len(), STATUS_BYTES_MAX - 1);
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_said_once_until_something_could() {
+        let (socket, path) = listening("away");
+        let (sender, said) = mpsc::channel();
+        let manager = ServiceManager::new(Some(path.as_os_str()), move |reason| {
+            sender.send(reason).expect("the test hears");
+        });
+        drop(socket);
+        std::fs::remove_file(&path).expect("it is there");
+        manager.status("listening");
+        manager.status("listening");
+        assert_eq!(said.try_iter().count(), 1);
+        let (socket, path) = listening("away");
+        manager.status("listening");
+        assert_eq!(received(&socket), "STATUS=listening", "it is found again");
+        drop(socket);
+        std::fs::remove_file(path).expect("it is there");
+        manager.status("listening");
+        assert_eq!(said.try_iter().count(), 1);
+    }
+
+    #[test]
+    fn addresses_that_lead_nowhere_are_named_and_the_proxy_goes_on_without() {
+        let long = format!("/{}", "x".repeat(200));
+        for address in ["run/notify", "vsock:2:1", "@", long.as_str()] {
+            let (sender, said) = mpsc::channel();
+            let manager = ServiceManager::new(Some(OsStr::new(address)), move |reason| {
+                sender.send(reason).expect("the test hears");
+            });
+            manager.ready("");
+            let said: Vec<_> = said.try_iter().collect();
+            assert_eq!(said.len(), 1, "{address}: {said:?}");
+        }
+        for address in [None, Some(OsStr::new(""))] {
+            assert!(!ServiceManager::new(address, |reason| panic!("{reason}")).is_there());
+        }
+    }
+}
