@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import socket
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -92,3 +95,48 @@ class Service(Process):
         weir = [str(weir_binary()), "proxy", "--listen", str(self.address), *options]
         become = [sys.executable, "-ISc", BECOME, ",".join(map(str, numbers))]
         super().__init__(["env", *settings, *become, *weir], passed=numbers)
+
+
+# ── a thread that hangs ──────────────────────────────────────────────────────────────────────────────────────────────
+
+PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
+WAIT_FOR_THREADS = 0x40000000
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+LIBC.ptrace.restype = ctypes.c_long
+LIBC.ptrace.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+
+
+def ptrace(request: int, thread: int) -> None:
+    if LIBC.ptrace(request, thread, None, None) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+
+
+class FrozenThread:
+    """Holds one thread of a child process, as if it hung, while all others go on. A signal can only stop all of them.
+
+    It is what a debugger does at first (ptrace); where the kernel refuses that, `PermissionError`.
+    """
+
+    def __init__(self, process: Process, name: str) -> None:
+        """The first thread whose name begins so."""
+        tasks = sorted(Path(f"/proc/{process.pid}/task").iterdir(), key=lambda task: int(task.name))
+        found = [int(task.name) for task in tasks if (task / "comm").read_text().startswith(name)]
+        assert found, f"no thread {name} in {[(task / 'comm').read_text() for task in tasks]}"
+        self._thread = found[0]
+        ptrace(PTRACE_SEIZE, self._thread)
+        ptrace(PTRACE_INTERRUPT, self._thread)
+        os.waitpid(self._thread, WAIT_FOR_THREADS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            ptrace(PTRACE_DETACH, self._thread)
+        except ProcessLookupError:
+            # It was killed, and is waited for by whoever holds it.
+            os.waitpid(self._thread, WAIT_FOR_THREADS)

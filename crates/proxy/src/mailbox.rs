@@ -1,8 +1,8 @@
 //! What other threads ask of a thread that serves, and the box that they put it into; and the question that it asks of others.
 //!
 //! ```text
-//!   acceptor, reloader, reports ── Message ──▶ mailbox ──▶ read between two turns
-//!                               └─ wake-up ──▶ poll ends its wait
+//!   acceptor, reloader, reports, watchdog ── Message ──▶ mailbox ──▶ read between two turns
+//!                                         └─ wake-up ──▶ poll ends its wait
 //!   a client's stats ── Question ──▶ the thread that may wait for all others (admin/stats.rs)
 //! ```
 //!
@@ -19,6 +19,7 @@ use std::{
     io,
     sync::{
         Arc,
+        atomic::AtomicBool,
         mpsc::{Receiver, Sender, SyncSender, sync_channel},
     },
 };
@@ -44,6 +45,8 @@ pub(crate) enum Message {
     Table(Routing),
     /// Some names of servers have other addresses.
     Addresses(Arc<AddressBook>),
+    /// Set this, so that whoever asks knows that you go on.
+    Ping(Arc<AtomicBool>),
     /// Answer what was taken, then end.
     Drain,
 }

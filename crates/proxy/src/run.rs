@@ -143,7 +143,7 @@ fn serve(
         tell(Notice::Inherited(inherited));
     }
     tell(Notice::Ready(Box::new(bound)));
-    let _serving = Service::new(service_manager.clone(), reporter).start(watch)?;
+    let _serving = Service::new(service_manager.clone(), reporter, Arc::clone(&tell)).start(watch)?;
 
     let Stop { signal, delay } = stopping.wait(config.settings.drain_delay, || reload_handle.reload());
     if let Some(failure) = watch.failure() {

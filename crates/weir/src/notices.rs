@@ -20,6 +20,29 @@ pub(crate) fn say(notice: &Notice, more: u64) {
                 reason, more, "the service manager cannot be reached (NOTIFY_SOCKET): {reason}"
             );
         }
+        Notice::ThreadsSilent { silent, threads, since } => {
+            let since_s = since.as_secs_f64();
+            error!(
+                event = "threads_silent",
+                silent,
+                threads,
+                since_s,
+                more,
+                "{silent} of {threads} threads that serve have not answered for {}: the service manager's watchdog gets no sign of life \
+                 (WATCHDOG_USEC), and will end the proxy",
+                seconds(*since)
+            );
+        }
+        Notice::ThreadsAnswer { after } => {
+            let after_s = after.as_secs_f64();
+            info!(
+                event = "threads_answer",
+                after_s,
+                more,
+                "all threads that serve answer again, after {}",
+                seconds(*after)
+            );
+        }
         Notice::Reloaded { generation, summary } => {
             info!(
                 event = "reloaded",

@@ -29,6 +29,7 @@ use std::{
     mem,
     sync::{
         Arc,
+        atomic::Ordering,
         mpsc::{Receiver, Sender},
     },
     time::Duration,
@@ -246,6 +247,7 @@ fn take_messages<H: Host>(host: &mut H, reads: &mut Reads) {
             Message::Stats { request, text } => host.answer_stats(request, text),
             Message::Table(routing) => host.take_routing(routing),
             Message::Addresses(book) => host.take_addresses(book),
+            Message::Ping(answered) => answered.store(true, Ordering::Release),
             Message::Drain => drain(host, reads),
         }
     }

@@ -7,6 +7,7 @@
 //! | `pool` | one queue, and workers |
 //! | `split` | queues of reads and of writes for each server, and those who take from them |
 //! | `threaded` | what pool and split share: the network thread, clients, queues, workers |
+//! | `watchdog` | whether all threads that serve go on |
 //! | `acceptor` | the thread that accepts clients, and hands them to those who serve |
 //! | `door` | what the event loop and the network thread share: how clients come in, are read, and leave |
 
@@ -17,6 +18,7 @@ pub(crate) mod making;
 mod pool;
 mod split;
 mod threaded;
+pub(crate) mod watchdog;
 
 use crate::{config::settings::Engine, process::error::RunError};
 use making::{Making, StartEngine, Started};

@@ -15,6 +15,20 @@ pub enum Notice {
     Inherited(Vec<String>),
     /// The service manager cannot be reached, for this reason.
     ServiceManagerAway(String),
+    /// Threads that serve do not answer, so that the service manager will end the proxy.
+    ThreadsSilent {
+        /// How many.
+        silent: usize,
+        /// How many there are.
+        threads: usize,
+        /// For how long they have not.
+        since: Duration,
+    },
+    /// All threads that serve answer again.
+    ThreadsAnswer {
+        /// How long one did not.
+        after: Duration,
+    },
     /// A configuration was read again and is in force.
     Reloaded {
         /// How many have been, the first included.
@@ -155,6 +169,8 @@ pub(crate) enum Topic {
     Descriptors,
     /// Whether the service manager can be reached.
     ServiceManager,
+    /// Whether threads that serve answer.
+    Threads,
     /// Whether a server is down.
     Server,
     /// Questions that a server does not know.
@@ -171,7 +187,7 @@ impl Topic {
         match self {
             Self::Process | Self::Reload | Self::Limits | Self::Refused | Self::Descriptors => None,
             Self::Connection | Self::Question => Some(1),
-            Self::ServiceManager => Some(10),
+            Self::ServiceManager | Self::Threads => Some(10),
             Self::Records | Self::Names | Self::Server | Self::Freshness => Some(10),
         }
     }
@@ -185,6 +201,7 @@ impl Notice {
             }
             Self::Inherited(_) | Self::Lost(_) => Topic::Process,
             Self::ServiceManagerAway(_) => Topic::ServiceManager,
+            Self::ThreadsSilent { .. } | Self::ThreadsAnswer { .. } => Topic::Threads,
             Self::Reloaded { .. } | Self::ReloadRefused(_) => Topic::Reload,
             Self::RecordsLost(_) => Topic::Records,
             Self::NameUnknown(_) | Self::NameKnown(_) => Topic::Names,

@@ -1,8 +1,8 @@
-//! What a service manager such as systemd gets to know: that the proxy serves, what it does, and that it stops.
+//! What a service manager such as systemd gets to know: that the proxy serves, what it does, that it goes on, and that it stops.
 //!
 //! ```text
 //!   starting ──READY=1──▶ serving ──STOPPING=1──▶ stopping ──▶ ended
-//!                          │   ▲ STATUS=…
+//!                          │   ▲ STATUS=…, WATCHDOG=1
 //!               RELOADING=1▼   │READY=1
 //!                        reloading
 //! ```
@@ -25,6 +25,7 @@ use std::{
             net::{SocketAddr, UnixDatagram},
         },
     },
+    process,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -37,6 +38,9 @@ const WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// The longest status in bytes. systemd drops datagrams of more than 4,096.
 const STATUS_BYTES_MAX: usize = 1000;
+
+/// The shortest time between two looks at threads, whatever the service manager asks for.
+const WATCHDOG_MIN: Duration = Duration::from_millis(40);
 
 /// Reaches the service manager, if there is one.
 #[derive(Clone, Default)]
@@ -89,6 +93,11 @@ impl ServiceManager {
     /// What the proxy does now, in one line.
     pub(crate) fn status(&self, status: &str) {
         self.send(format_args!("STATUS={}", one_line(status)));
+    }
+
+    /// All threads that serve go on.
+    pub(crate) fn alive(&self) {
+        self.send("WATCHDOG=1");
     }
 
     /// The configuration is being read again, until what is returned is dropped.
@@ -169,10 +178,22 @@ fn one_line(status: &str) -> String {
     shown.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 
+/// Within which time the service manager wants to hear that the proxy goes on; `None` if it does not.
+pub(crate) fn watchdog_from_env() -> Option<Duration> {
+    let read = |name| env::var(name).ok();
+    watchdog(read("WATCHDOG_USEC").as_deref(), read("WATCHDOG_PID").as_deref(), process::id())
+}
+
+fn watchdog(micros: Option<&str>, pid: Option<&str>, own: u32) -> Option<Duration> {
+    let is_meant = pid.is_none_or(|pid| pid.parse() == Ok(own));
+    let micros = micros?.parse().ok().filter(|&micros| micros > 0 && is_meant)?;
+    Some(Duration::from_micros(micros).max(WATCHDOG_MIN))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{path::PathBuf, process, sync::mpsc};
+    use std::{path::PathBuf, sync::mpsc};
 
     /// A service manager that listens there; `None`: it has none.
     fn listening(name: &str) -> (UnixDatagram, PathBuf) {
@@ -202,6 +223,8 @@ mod tests {
         assert!((1..=clock::monotonic_us()).contains(&micros.parse().expect("a number")));
         drop(reloading);
         assert_eq!(received(&socket), "READY=1");
+        manager.alive();
+        assert_eq!(received(&socket), "WATCHDOG=1");
         manager.stopping("SIGTERM");
         assert_eq!(received(&socket), "STOPPING=1\nSTATUS=SIGTERM");
         drop(manager.reloading());
@@ -227,15 +250,15 @@ mod tests {
         });
         drop(socket);
         std::fs::remove_file(&path).expect("it is there");
-        manager.status("listening");
-        manager.status("listening");
+        manager.alive();
+        manager.alive();
         assert_eq!(said.try_iter().count(), 1);
         let (socket, path) = listening("away");
-        manager.status("listening");
-        assert_eq!(received(&socket), "STATUS=listening", "it is found again");
+        manager.alive();
+        assert_eq!(received(&socket), "WATCHDOG=1", "it is found again");
         drop(socket);
         std::fs::remove_file(path).expect("it is there");
-        manager.status("listening");
+        manager.alive();
         assert_eq!(said.try_iter().count(), 1);
     }
 
@@ -253,6 +276,18 @@ mod tests {
         }
         for address in [None, Some(OsStr::new(""))] {
             assert!(!ServiceManager::new(address, |reason| panic!("{reason}")).is_there());
+        }
+    }
+
+    #[test]
+    fn a_watchdog_is_for_the_process_that_it_names() {
+        let check = |micros, pid| watchdog(micros, pid, 7).map(|time| time.as_micros());
+        assert_eq!(check(Some("30000000"), Some("7")), Some(30_000_000));
+        assert_eq!(check(Some("30000000"), None), Some(30_000_000));
+        assert_eq!(check(Some("30000000"), Some("8")), None);
+        assert_eq!(check(Some("1"), Some("7")), Some(WATCHDOG_MIN.as_micros()));
+        for micros in [None, Some(""), Some("0"), Some("-1"), Some("soon"), Some("99999999999999999999")] {
+            assert_eq!(check(micros, None), None, "{micros:?}");
         }
     }
 }

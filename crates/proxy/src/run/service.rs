@@ -1,11 +1,23 @@
-//! What the service manager gets to know while the proxy serves: one line about it, when that changes.
+//! What the service manager gets to know while the proxy serves: one line about it when that changes, and that it goes on.
+//!
+//! [`Service`] looks once a second, or more often where the service manager wants to hear from it sooner (`WATCHDOG_USEC`): four times
+//! within that time. A sign of life is sent only if all threads that serve have answered since the last look (`engine/watchdog.rs`).
+//! From the signal to stop on it is sent in any case: threads end one after the other then, and how long that may take the service
+//! manager knows by itself (`TimeoutStopSec`).
 
 use crate::{
     admin::reporter::Reporter,
-    process::{error::RunError, service_manager::ServiceManager, threads::Watch},
+    engine::watchdog::Watchdog,
+    notices::notice::{Notice, Tell},
+    process::{
+        error::RunError,
+        service_manager::{ServiceManager, watchdog_from_env},
+        threads::Watch,
+    },
 };
 use std::{
     convert::Infallible,
+    mem,
     sync::{
         Arc,
         atomic::Ordering,
@@ -13,9 +25,13 @@ use std::{
     },
     time::Duration,
 };
+use weir_timing::Instant;
 
-/// Between two looks at the proxy, and so between two lines about it.
+/// Between two lines about the proxy, and between two looks at it.
 const STATUS_EVERY: Duration = Duration::from_secs(1);
+
+/// Looks within the time after which the service manager ends the proxy.
+const LOOKS: u32 = 4;
 
 /// Servers that a line names.
 const NAMED_MAX: usize = 3;
@@ -23,8 +39,18 @@ const NAMED_MAX: usize = 3;
 pub(super) struct Service {
     service_manager: ServiceManager,
     reporter: Reporter,
-    /// What was sent last.
-    status: String,
+    tell: Tell,
+    watched: Option<Watched>,
+    /// What was sent last, and when.
+    status: (String, Instant),
+}
+
+/// The threads that serve, and within which time the service manager wants to hear of them.
+struct Watched {
+    threads: Watchdog,
+    within: Duration,
+    /// Since when one does not answer, and whether that was reported.
+    silent: Option<(Instant, bool)>,
 }
 
 /// The proxy serves as long as this is there.
@@ -34,16 +60,18 @@ pub(super) struct Serving {
 }
 
 impl Service {
-    pub(super) fn new(service_manager: ServiceManager, reporter: Reporter) -> Self {
-        Self { service_manager, reporter, status: String::new() }
+    pub(super) fn new(service_manager: ServiceManager, reporter: Reporter, tell: Tell) -> Self {
+        let threads = Watchdog::new(reporter.reporting.clone());
+        let watched = watchdog_from_env().map(|within| Watched { threads, within, silent: None });
+        Self { service_manager, reporter, tell, watched, status: (String::new(), Instant::ZERO) }
     }
 
     /// Clients can connect from now on.
     pub(super) fn start(mut self, watch: &Watch) -> Result<Serving, RunError> {
         let (serving, ended) = channel();
         if self.service_manager.is_there() {
-            self.status = self.line();
-            self.service_manager.ready(&self.status);
+            self.status = (self.line(), self.reporter.clock.now());
+            self.service_manager.ready(&self.status.0);
             watch.spawn("weir-service".into(), move || {
                 self.run(&ended);
                 Ok(())
@@ -53,12 +81,27 @@ impl Service {
     }
 
     fn run(mut self, ended: &Receiver<Infallible>) {
-        while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(STATUS_EVERY) {
-            let line = self.line();
-            if line != self.status && !self.reporter.stopping.load(Ordering::SeqCst) {
-                self.service_manager.status(&line);
-                self.status = line;
-            }
+        let every = self.watched.as_ref().map_or(STATUS_EVERY, |it| STATUS_EVERY.min(it.within / LOOKS));
+        while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(every) {
+            self.look();
+        }
+    }
+
+    fn look(&mut self) {
+        let now = self.reporter.clock.now();
+        let is_stopping = self.reporter.stopping.load(Ordering::SeqCst);
+        if let Some(watched) = &mut self.watched
+            && (is_stopping || watched.go_on(now, &self.tell))
+        {
+            self.service_manager.alive();
+        }
+        if is_stopping || between(self.status.1, now) < STATUS_EVERY {
+            return;
+        }
+        let line = self.line();
+        if line != self.status.0 {
+            self.service_manager.status(&line);
+            self.status = (line, now);
         }
     }
 
@@ -76,6 +119,26 @@ impl Service {
     }
 }
 
+impl Watched {
+    /// Whether all threads that serve have answered.
+    fn go_on(&mut self, now: Instant, tell: &Tell) -> bool {
+        let (silent, threads) = self.threads.look();
+        if silent == 0 {
+            if let Some((since, true)) = self.silent.take() {
+                tell(Notice::ThreadsAnswer { after: between(since, now) });
+            }
+            return true;
+        }
+        let (since, is_reported) = self.silent.get_or_insert((now, false));
+        let since = between(*since, now);
+        // Before the service manager ends the proxy, so that the log has the reason.
+        if since >= self.within / 2 && !mem::replace(is_reported, true) {
+            tell(Notice::ThreadsSilent { silent, threads, since });
+        }
+        false
+    }
+}
+
 /// How many servers there are, and which of them are down.
 fn servers(count: usize, named: &[Arc<str>], down: usize) -> String {
     let servers = if count == 1 { "server" } else { "servers" };
@@ -85,6 +148,10 @@ fn servers(count: usize, named: &[Arc<str>], down: usize) -> String {
     let more = down.saturating_sub(named.len());
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{down} of {count} {servers} down: {}{more}", named.join(", "))
+}
+
+fn between(since: Instant, now: Instant) -> Duration {
+    Duration::from_nanos(now.saturating_since(since))
 }
 
 #[cfg(test)]
