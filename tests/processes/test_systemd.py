@@ -140,6 +140,17 @@ def test_a_service_manager_that_is_away_costs_a_line(
         assert len(log.reported(proxy, "service_manager_away")) == 1
 
 
+def test_a_service_manager_that_comes_back_hears_that_it_is_ready(
+    stack: ExitStack, start_service: StartService, tmp_path: Path
+) -> None:
+    """It was said once, and lost: the service would never have come up."""
+    address = str(tmp_path / "notify")
+    proxy = start_service(variables={"NOTIFY_SOCKET": address})
+    log.wait_reported(proxy, "service_manager_away")
+    manager = stack.enter_context(ServiceManager(address))
+    assert manager.wait("READY")["STATUS"].startswith(f"listening on {proxy.address}; ")
+
+
 def test_a_service_manager_that_hears_nothing_holds_nothing_up(
     start_service: StartService, manager: ServiceManager, connect: Connect
 ) -> None:

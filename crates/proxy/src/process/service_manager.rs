@@ -51,6 +51,8 @@ struct Connected {
     address: SocketAddr,
     /// The last datagram was lost.
     is_failing: AtomicBool,
+    /// That the proxy serves was lost: it is to be sent again.
+    owes_ready: AtomicBool,
     /// Nothing but an end comes any more.
     is_stopping: AtomicBool,
     failed: Failed,
@@ -69,11 +71,14 @@ impl ServiceManager {
         let Some(address) = address.filter(|it| !it.is_empty()) else { return Self(None) };
         let opened = parse(address).and_then(|address| Ok((open()?, address)));
         match opened {
-            Ok((socket, address)) => {
-                let (is_failing, is_stopping) = (AtomicBool::new(false), AtomicBool::new(false));
-                let failed = Box::new(failed);
-                Self(Some(Arc::new(Connected { socket, address, is_failing, is_stopping, failed })))
-            }
+            Ok((socket, address)) => Self(Some(Arc::new(Connected {
+                socket,
+                address,
+                is_failing: AtomicBool::new(false),
+                owes_ready: AtomicBool::new(false),
+                is_stopping: AtomicBool::new(false),
+                failed: Box::new(failed),
+            }))),
             Err(error) => {
                 failed(format!("NOTIFY_SOCKET={}: {error}", address.display()));
                 Self(None)
@@ -87,7 +92,12 @@ impl ServiceManager {
 
     /// Clients can connect.
     pub(crate) fn ready(&self, status: &str) {
-        self.send(format_args!("READY=1\nSTATUS={}", one_line(status)));
+        self.send_ready(format_args!("READY=1\nSTATUS={}", one_line(status)));
+    }
+
+    /// Whether [`ServiceManager::ready`] is to be said again: a service of which it is lost never comes up, or reloads for ever.
+    pub(crate) fn owes_ready(&self) -> bool {
+        self.0.as_ref().is_some_and(|it| it.owes_ready.load(Ordering::SeqCst))
     }
 
     /// What the proxy does now, in one line.
@@ -116,14 +126,26 @@ impl ServiceManager {
         self.send(format_args!("STOPPING=1\nSTATUS={}", one_line(status)));
     }
 
-    fn send(&self, lines: impl fmt::Display) {
-        let Some(connected) = &self.0 else { return };
+    fn send_ready(&self, lines: impl fmt::Display) {
+        let is_lost = !self.send(lines);
+        if let Some(connected) = &self.0 {
+            connected.owes_ready.store(is_lost, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether that could be sent.
+    fn send(&self, lines: impl fmt::Display) -> bool {
+        let Some(connected) = &self.0 else { return false };
         match connected.send(lines.to_string().as_bytes()) {
-            Ok(()) => connected.is_failing.store(false, Ordering::Relaxed),
+            Ok(()) => {
+                connected.is_failing.store(false, Ordering::Relaxed);
+                true
+            }
             Err(error) => {
                 if !connected.is_failing.swap(true, Ordering::Relaxed) {
                     (connected.failed)(error.to_string());
                 }
+                false
             }
         }
     }
@@ -153,7 +175,7 @@ pub(crate) struct Reloading(ServiceManager);
 
 impl Drop for Reloading {
     fn drop(&mut self) {
-        self.0.send("READY=1");
+        self.0.send_ready("READY=1");
     }
 }
 
@@ -260,6 +282,29 @@ mod tests {
         std::fs::remove_file(path).expect("it is there");
         manager.alive();
         assert_eq!(said.try_iter().count(), 1);
+    }
+
+    #[test]
+    fn that_it_is_ready_is_owed_until_it_could_be_sent() {
+        let (socket, path) = listening("owed");
+        let manager = ServiceManager::new(Some(path.as_os_str()), drop);
+        manager.ready("");
+        assert!(!manager.owes_ready());
+        let reloading = manager.reloading();
+        drop(socket);
+        std::fs::remove_file(&path).expect("it is there");
+        drop(reloading);
+        assert!(manager.owes_ready(), "the end of a reload was lost");
+        let (socket, path) = listening("owed");
+        manager.alive();
+        assert!(manager.owes_ready(), "something else could be sent");
+        manager.ready("listening");
+        assert!(!manager.owes_ready() && !ServiceManager::default().owes_ready());
+        assert_eq!(
+            (received(&socket), received(&socket)),
+            ("WATCHDOG=1".into(), "READY=1\nSTATUS=listening".into())
+        );
+        std::fs::remove_file(path).expect("it is there");
     }
 
     #[test]

@@ -99,10 +99,15 @@ impl Service {
             return;
         }
         let line = self.line();
-        if line != self.status.0 {
+        let owes_ready = self.service_manager.owes_ready();
+        if owes_ready {
+            self.service_manager.ready(&line);
+        } else if line != self.status.0 {
             self.service_manager.status(&line);
-            self.status = (line, now);
+        } else {
+            return;
         }
+        self.status = (line, now);
     }
 
     /// What an operator sees in `systemctl status`.
