@@ -136,11 +136,12 @@ def test_a_plan_without_the_binary_says_where_it_was_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
     (tmp_path / "mine.toml").write_text(skeleton(SkeletonKind.MEMCACHED, "mine", "mine.toml"))
     said = CliRunner().invoke(cli.app, ["plan", "mine.toml"])
     assert said.exit_code == 0
     assert (
-        "target/release/weir is not there. Build it with `make build` and start from the root of the clone"
-        in said.output
+        "target/release/weir is not there, and weir is neither installed with weir-lab nor on the PATH" in said.output
     )
-    assert "name another with --bin." in said.output
+    assert "Build it with `make build`" in said.output
+    assert "or name it with --bin." in said.output

@@ -10,6 +10,7 @@ import typer
 
 from weir_lab.bench.planning import chosen_testbed, doubts, duration_text, estimate, missing_here, plan_lines
 from weir_lab.bench.programs.identity import identify_programs
+from weir_lab.bench.programs.installed import WEIR_DEFAULT, find_study, find_weir
 from weir_lab.bench.programs.subjects import abilities_of
 from weir_lab.bench.testbeds import TestbedKind
 from weir_lab.design import Kind, content_sha256, load_study, scheduled_like, study_schema
@@ -77,9 +78,9 @@ def new(
 
 def check(
     files: Annotated[list[Path] | None, typer.Argument(metavar="[STUDY.toml...]", help="Study files")] = None,
-    binary: Annotated[Path, typer.Option("--bin", help="The weir binary, asked what it can do")] = Path(
-        "target/release/weir"
-    ),
+    binary: Annotated[
+        Path | None, typer.Option("--bin", help="The weir binary, asked what it can do", show_default=WEIR_DEFAULT)
+    ] = None,
     schema: Annotated[
         bool,
         typer.Option(
@@ -94,7 +95,7 @@ def check(
     if not files:
         raise StudyError("Name a study file, such as studies/demo.toml, or --schema.")
     faulty = 0
-    for file in files:
+    for file in map(find_study, files):
         try:
             study = load_study(file)
         except StudyError as error:
@@ -108,7 +109,7 @@ def check(
         )
         for doubt in doubts(study):
             typer.echo(f"  doubt: {doubt}")
-        for reason in _missing(study, binary):
+        for reason in _missing(study, find_weir(binary)):
             typer.echo(f"  cannot run here: {reason}")
     if faulty:
         raise typer.Exit(1)
@@ -120,17 +121,17 @@ def plan(
     out: Annotated[
         Path | None, typer.Option(help="Folder of a sweep, to count what is there; runs/NAME by default")
     ] = None,
-    binary: Annotated[Path, typer.Option("--bin", help="The weir binary, asked what it can do")] = Path(
-        "target/release/weir"
-    ),
+    binary: Annotated[
+        Path | None, typer.Option("--bin", help="The weir binary, asked what it can do", show_default=WEIR_DEFAULT)
+    ] = None,
     testbed: Annotated[TestbedKind | None, typer.Option(help="Where it is to run, whatever the study says")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Show every cell, and not only the first 40")] = False,
 ) -> None:
     """Show cells, time and order of a study before anything runs."""
-    study = load_study(study_path, pace)
+    study, weir = load_study(find_study(study_path), pace), find_weir(binary)
     sweep = out or Path("runs") / sweep_name(study, testbed)
     shown = None if everything else _SHOWN_CELLS
-    lines = plan_lines(study, _missing(study, binary, testbed), _reused(study, sweep, binary), shown, testbed)
+    lines = plan_lines(study, _missing(study, weir, testbed), _reused(study, sweep, weir), shown, testbed)
     for line in lines:
         typer.echo(line)
 

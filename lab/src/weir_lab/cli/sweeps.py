@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from weir_lab.bench.planning import subject_doubts
+from weir_lab.bench.programs.installed import WEIR_DEFAULT, find_study, find_weir
 from weir_lab.bench.running import Executables
 from weir_lab.bench.sweep.live import Shown
 from weir_lab.bench.sweep.run import Wanted, run_study
@@ -37,7 +38,11 @@ RUNS = Path("runs")
 
 def run(
     study_path: Annotated[
-        Path, typer.Argument(metavar="STUDY", help="Study file (TOML); docs/measure/study-file.md lists its keys")
+        Path,
+        typer.Argument(
+            metavar="STUDY",
+            help="Study file (TOML); docs/measure/study-file.md lists its keys. demo is one that comes along",
+        ),
     ],
     out: Annotated[
         Path | None,
@@ -46,8 +51,9 @@ def run(
         ),
     ] = None,
     binary: Annotated[
-        Path, typer.Option("--bin", help="The weir binary. Give another to measure another build")
-    ] = Path("target/release/weir"),
+        Path | None,
+        typer.Option("--bin", help="The weir binary. Give another to measure another build", show_default=WEIR_DEFAULT),
+    ] = None,
     memcached: Annotated[
         str, typer.Option(help="The memcached program. Give a path to measure another version")
     ] = "memcached",
@@ -71,10 +77,11 @@ def run(
     ] = False,
 ) -> None:
     """Make all runs of a study that are not there yet, and the page of the answer."""
+    study_path = find_study(study_path)
     study = load_study(study_path, pace)
     sweep = out or RUNS / sweep_name(study, testbed)
     wanted = Wanted(pace, only, testbed=testbed, hosts=hosts, profile=profile)
-    _run(study_path, study, sweep, Executables(binary.absolute(), memcached), wanted)
+    _run(study_path, study, sweep, Executables(find_weir(binary).absolute(), memcached), wanted)
 
 
 def extend(
@@ -86,8 +93,9 @@ def extend(
         ),
     ],
     binary: Annotated[
-        Path, typer.Option("--bin", help="The weir binary. Give another to measure another build")
-    ] = Path("target/release/weir"),
+        Path | None,
+        typer.Option("--bin", help="The weir binary. Give another to measure another build", show_default=WEIR_DEFAULT),
+    ] = None,
     memcached: Annotated[
         str, typer.Option(help="The memcached program. Give a path to measure another version")
     ] = "memcached",
@@ -102,7 +110,7 @@ def extend(
         study_path,
         load_study(study_path),
         folder,
-        Executables(binary.absolute(), memcached),
+        Executables(find_weir(binary).absolute(), memcached),
         Wanted(None, only, repetitions, hosts=hosts),
     )
 

@@ -10,6 +10,7 @@ import typer
 from weir_lab.bench.links import REACHED_MIN, LinksRecord, measure_bounds, read_bounds, values_per_s
 from weir_lab.bench.network import clean as remove_leftovers
 from weir_lab.bench.network import find_program, probe
+from weir_lab.bench.programs.installed import WEIR_DEFAULT, find_weir
 from weir_lab.bench.running import Executables
 from weir_lab.bench.testbeds.enoslib import emulation_plan, hosts_file_text, load_reservation
 from weir_lab.bench.testbeds.enoslib import reserve as reserve_with_enoslib
@@ -65,8 +66,9 @@ def links(
         Path | None, typer.Option(help="Study whose topology is measured; the default topology without it")
     ] = None,
     binary: Annotated[
-        Path, typer.Option("--bin", help="The weir binary. Give another to measure another build")
-    ] = Path("target/release/weir"),
+        Path | None,
+        typer.Option("--bin", help="The weir binary. Give another to measure another build", show_default=WEIR_DEFAULT),
+    ] = None,
     memcached: Annotated[
         str, typer.Option(help="The memcached program. Give a path to measure another version")
     ] = "memcached",
@@ -86,7 +88,7 @@ def links(
         )
     else:
         topology = load_study(study).topology if study else Topology()
-        programs = Executables(binary.absolute(), memcached)
+        programs = Executables(find_weir(binary).absolute(), memcached)
         record = measure_bounds(folder, programs, topology, seconds, repetitions, typer.echo)
     _show(record)
     typer.echo(f"{folder}/links.json")

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from weir_lab.bench.programs.installed import WEIR_DEFAULT, find_weir
 from weir_lab.bench.running import Executables
 from weir_lab.bench.sweep.live import Shown
 from weir_lab.bench.sweep.run import Wanted
@@ -58,8 +59,9 @@ def study(
         bool, typer.Option("--list", help="Say which sweeps there are and how long they take, and make nothing")
     ] = False,
     binary: Annotated[
-        Path, typer.Option("--bin", help="The weir binary. Give another to measure another build")
-    ] = Path("target/release/weir"),
+        Path | None,
+        typer.Option("--bin", help="The weir binary. Give another to measure another build", show_default=WEIR_DEFAULT),
+    ] = None,
     memcached: Annotated[
         str, typer.Option(help="The memcached program. Give a path to measure another version")
     ] = "memcached",
@@ -89,7 +91,7 @@ def study(
         chosen = part_of(parts, part, _PART_S) if part is not None else parts
         shown = Shown(console)
         wanted = Wanted(pace, testbed=testbed, hosts=hosts)
-        programs = Executables(binary.absolute(), memcached)
+        programs = Executables(find_weir(binary).absolute(), memcached)
 
         def say(text: str) -> None:
             console.print(text, markup=False, soft_wrap=True)

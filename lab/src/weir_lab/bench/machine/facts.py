@@ -106,7 +106,7 @@ def file_sha256(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise TestbedError(
-            f"{path}: cannot be read ({error.strerror}). Build it (cargo build --release), or say where it is (--bin)."
+            f"{path}: cannot be read ({error.strerror}). Look whether it is there, and its rights."
         ) from error
 
 

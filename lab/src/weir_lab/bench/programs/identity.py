@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from weir_lab.bench.machine.facts import executable_version, file_sha256
 from weir_lab.bench.programs.generators import MEMCASLAP
+from weir_lab.bench.programs.installed import is_there, not_there
 from weir_lab.bench.programs.subjects import NUTCRACKER
 from weir_lab.design import RequestPath, cells_of, subject_program
 
@@ -39,6 +40,8 @@ _WRITTEN = (".log", ".pid", ".sock", ".out", ".err")
 
 def identify_programs(study: Study, weir: Path, memcached: str) -> dict[str, str]:
     """Name and state of every program that a run of the study starts."""
+    if not is_there(weir):
+        raise not_there(weir)
     found = {"weir": file_sha256(weir)}
     if study.targets:
         return found | {"memcached": "not started"}

@@ -13,6 +13,7 @@ import subprocess
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from weir_lab.bench.programs.installed import not_there
 from weir_lab.errors import StudyError, TestbedError
 from weir_lab.theory.placements.hashing import KEYS_MAX, PlacementCounts, PlacementRule
 
@@ -97,10 +98,10 @@ def _weir(binary: Path, arguments: list[str], keys: bytes) -> bytes:
         done = subprocess.run(
             [binary, "where", *arguments], input=keys, capture_output=True, check=False, timeout=_TIMEOUT_S
         )
+    except FileNotFoundError as error:
+        raise not_there(binary) from error
     except OSError as error:
-        raise TestbedError(
-            f"{binary}: cannot be started ({error.strerror}). Build it with `make build`, or name another with --bin."
-        ) from error
+        raise TestbedError(f"{binary}: cannot be started ({error.strerror}). Name another with --bin.") from error
     except subprocess.TimeoutExpired as error:
         raise TestbedError(f"{binary} where: no answer within {_TIMEOUT_S:g} s. Ask about fewer keys.") from error
     if done.returncode != 0:

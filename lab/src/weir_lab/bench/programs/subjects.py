@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from weir_lab.bench.machine.facts import executable_output
 from weir_lab.bench.programs.filling import Filling
 from weir_lab.bench.programs.generators import MEMCASLAP, generator_refusals
+from weir_lab.bench.programs.installed import is_there, not_there
 from weir_lab.design import Engine, RequestPath
-from weir_lab.errors import TestbedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -91,10 +91,8 @@ class ProxyPlace:
 
 def abilities_of(weir: Path) -> Abilities:
     """Ask a binary. `TestbedError` where there is none: a path that is not absolute begins in the working directory."""
-    if not weir.exists() and shutil.which(weir) is None:
-        raise TestbedError(
-            f"{weir} is not there. Build it with `make build` and start from the root of the clone, or name another with --bin."
-        )
+    if not is_there(weir) and shutil.which(weir) is None:
+        raise not_there(weir)
     return _abilities(executable_output([str(weir), "proxy", "--help"]))
 
 

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from weir_lab.bench.machine.facts import machine_facts
+from weir_lab.bench.programs.installed import WEIR_DEFAULT, find_weir
 from weir_lab.bench.running import Executables
 from weir_lab.bench.turns.comparing import compare
 from weir_lab.bench.turns.lives import Bench, load_argv
@@ -112,14 +113,17 @@ def ab(
     page: Annotated[Path | None, typer.Option(help="Write the page here; FOLDER/comparison.html by default")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON")] = False,
     binary: Annotated[
-        Path, typer.Option("--bin", help="The weir binary: the generator, and what `weir` stands for")
-    ] = Path("target/release/weir"),
+        Path | None,
+        typer.Option(
+            "--bin", help="The weir binary: the generator, and what `weir` stands for", show_default=WEIR_DEFAULT
+        ),
+    ] = None,
     memcached: Annotated[
         str, typer.Option(help="The memcached program. Give a path to measure another version")
     ] = "memcached",
 ) -> None:
     """Say whether B is faster, slower, or the same as A. Status 0 if not slower, 3 if slower, 4 if it cannot tell."""
-    weir = binary.absolute()
+    weir = find_weir(binary).absolute()
     sides: dict[Literal["A", "B"], Side] = {"A": parse_side("A", a, weir), "B": parse_side("B", b, weir)}
     rule = Rule(
         metric=metric,

@@ -13,6 +13,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from weir_lab.bench.programs.installed import WEIR_DEFAULT, find_weir
 from weir_lab.bench.programs.placing import count_placement, known_placements, read_keys
 from weir_lab.errors import StudyError
 from weir_lab.theory.placements.hashing import (
@@ -67,20 +68,20 @@ def hash_keys(
         int, typer.Option(help="Seed of the generated keys and of the rings' random keys. Change it to test other keys")
     ] = 20161118,
     as_json: Annotated[bool, typer.Option("--json", help="Print every number as JSON")] = False,
-    binary: Annotated[Path, typer.Option("--bin", help="The weir binary")] = Path("target/release/weir"),
+    binary: Annotated[Path | None, typer.Option("--bin", help="The weir binary", show_default=WEIR_DEFAULT)] = None,
 ) -> None:
     """Test whether placements spread keys evenly. Status 3 if one that should does not, or keys cluster on a ring."""
-    random = np.random.default_rng(seed)
+    random, weir = np.random.default_rng(seed), find_weir(binary)
     asked = read_keys(keys) if keys is not None else generate_keys(form, count, random)
     reference = generate_keys(KeyForm.RANDOM, len(asked), random)
     weights = _popularity(popularity, len(asked))
-    rules = _chosen(known_placements(binary), placement or [])
+    rules = _chosen(known_placements(weir), placement or [])
     pools = [server] if server else [_named(size) for size in _sizes(servers)]
     options = ["--hash", key_hash] if key_hash else []
 
     def count_one(job: tuple[PlacementRule, list[str]]) -> PlacementCounts | str:
         try:
-            return count_placement(binary, job[0], job[1], asked, reference, options, weights)
+            return count_placement(weir, job[0], job[1], asked, reference, options, weights)
         except StudyError as error:
             return f"{job[0].name}: {error}"
 
