@@ -6,7 +6,7 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 WEIR := $(or $(CARGO_TARGET_DIR),target)/release/weir
 
-.PHONY: help setup build demo studies-quick test test-long test-clients fuzz audit bench bench-quick bench-full docs fmt clean
+.PHONY: help setup build demo studies-quick test test-long test-clients fuzz audit bench bench-quick bench-full packages docs fmt clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -35,6 +35,7 @@ test: setup ## run every check: formats, lints, licences, tests, real processes
 
 test-long: setup ## run the tests with many more cases (100,000 differential streams, 50,000 simulated worlds) and the slow ones (needs Go)
 	@scripts/setup chart
+	@scripts/setup chroots
 	@$(PY) scripts/check --long
 
 test-clients: ## run public clients in five languages against memcached and weir (needs the network)
@@ -58,6 +59,10 @@ bench-quick: ## the same in three cells, with the proxy on its own core
 bench-full: ## the same in every cell
 	@scripts/setup bench
 	@$(PY) bench/compare-peers --set full
+
+packages: ## make a static program, .deb, image, wheel, SBOM and SHA256SUMS for each kind of machine in target/packages (minutes)
+	@scripts/setup packages
+	@$${WEIR_TOOLS:-.tools}/packing/bin/python -m packing
 
 docs: ## make a book of the pages in docs/, target/book/index.html (the first time: some minutes, and the network)
 	@scripts/setup docs
