@@ -6,7 +6,7 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 WEIR := $(or $(CARGO_TARGET_DIR),target)/release/weir
 
-.PHONY: help setup build demo studies-quick test test-long test-clients fuzz audit bench bench-quick bench-full packages docs fmt clean
+.PHONY: help setup build demo studies-quick test test-long test-clients fuzz audit bench bench-quick bench-full packages release docs fmt clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -63,6 +63,9 @@ bench-full: ## the same in every cell
 packages: ## make a static program, .deb, image, wheel, SBOM and SHA256SUMS for each kind of machine in target/packages (minutes)
 	@scripts/setup packages
 	@$${WEIR_TOOLS:-.tools}/packing/bin/python -m packing
+
+release: ## look whether this is a release, test, pack, and write its notes into target/packages (publishes nothing)
+	@scripts/release
 
 docs: ## make a book of the pages in docs/, target/book/index.html (the first time: some minutes, and the network)
 	@scripts/setup docs
