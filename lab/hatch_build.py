@@ -1,6 +1,6 @@
-"""What `make packages` puts into the wheel beside Python: the programs, for one kind of machine, and the study demo.
+"""What `make packages` puts into the wheel beside Python: weir, for one kind of machine, and the study demo.
 
-WEIR_WHEEL_MACHINE names the machine, and `bundled` beside this file holds them. Without it, as for an installation from
+WEIR_WHEEL_MACHINE names the machine, and `bundled` beside this file holds both. Without it, as for an installation from
 a clone, the wheel is plain Python.
 """
 
@@ -14,7 +14,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class Bundle(BuildHookInterface[Any]):
-    """Adds programs where pip puts commands, so that `weir` is beside `weir-lab`."""
+    """Adds it where pip puts commands, so that `weir` is beside `weir-lab`."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002 - hatchling's signature
         """Called before hatchling collects the files."""
@@ -24,5 +24,5 @@ class Bundle(BuildHookInterface[Any]):
         bundled = Path(self.root) / "bundled"
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-linux_{machine}"
-        build_data["shared_scripts"] = {str(bundled / name): name for name in ("weir", "weir-delay")}
+        build_data["shared_scripts"] = {str(bundled / "weir"): "weir"}
         build_data["force_include"] = {str(bundled / "demo.toml"): "weir_lab/studies/demo.toml"}

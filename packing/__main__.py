@@ -17,7 +17,7 @@ from packing.archives import sha256
 from packing.contents import cyclonedx, licences, linked_crates
 from packing.debian import debian_package
 from packing.image import image
-from packing.programs import Programs, build, can_build_for
+from packing.programs import build, can_build_for
 from packing.tree import MACHINES, Machine, PackingError, Tree, read_tree
 from packing.wheel import wheel
 
@@ -52,9 +52,9 @@ def make(tree: Tree, names: list[str], out: Path, target: Path) -> None:
             print(f"packing: NOT made for {machine.name}: rustup target add {machine.triple} did not succeed here")
             continue
         print(f"packing: {machine.name}: building weir {tree.version} ({tree.commit})", flush=True)
-        programs = build(tree, machine, target)
-        printed = printed or programs.weir
-        for path in pack(tree, machine, programs, printed, out):
+        weir = build(tree, machine, target)
+        printed = printed or weir
+        for path in pack(tree, machine, weir, printed, out):
             print(f"{path.stat().st_size / 1e6:8.2f} MB  {path.name}", flush=True)
     if printed is None:
         raise PackingError("nothing was made; scripts/setup packages says what is missing")
@@ -63,22 +63,22 @@ def make(tree: Tree, names: list[str], out: Path, target: Path) -> None:
     print(f"packing: {len(made)} files and SHA256SUMS in {out}")
 
 
-def pack(tree: Tree, machine: Machine, programs: Programs, printed: Path, out: Path) -> list[Path]:
-    """All packages of programs that are built."""
+def pack(tree: Tree, machine: Machine, weir: Path, printed: Path, out: Path) -> list[Path]:
+    """All packages of a program that is built."""
     name = f"weir-{tree.version}-linux-{machine.name}"
     crates = linked_crates(tree, machine)
     passed_on = licences(crates)
-    bill = cyclonedx(tree, machine, crates, programs.weir.read_bytes())
+    bill = cyclonedx(tree, machine, crates, weir.read_bytes())
     plain, listed, texts = out / name, out / f"{name}.cdx.json", out / f"{name}.licences.txt"
-    shutil.copy(programs.weir, plain)
+    shutil.copy(weir, plain)
     plain.chmod(0o755)
     listed.write_bytes(bill)
     texts.write_bytes(passed_on)
     return [
         plain,
-        debian_package(tree, machine, programs.weir, printed, passed_on, bill, out),
-        image(tree, machine, programs.weir, out),
-        wheel(tree, machine, programs, passed_on, out),
+        debian_package(tree, machine, weir, printed, passed_on, bill, out),
+        image(tree, machine, weir, out),
+        wheel(tree, machine, weir, passed_on, out),
         listed,
         texts,
     ]

@@ -1,23 +1,14 @@
-"""Static programs: cargo builds them with musl, for any Linux of their machine, without a path of the builder."""
+"""The static program: cargo builds it with musl, for any Linux of its machine, without a path of the builder."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from packing.tree import Machine, PackingError, Tree, call
 
-# Variables by which a builder's own settings would come into the programs.
+# Variables by which a builder's own settings would come into the program.
 LEFT_OUT = {"RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CARGO_BUILD_TARGET"}
-
-
-@dataclass(frozen=True)
-class Programs:
-    """Where the programs of a machine are."""
-
-    weir: Path
-    delay: Path
 
 
 def can_build_for(machine: Machine, root: Path) -> bool:
@@ -26,7 +17,7 @@ def can_build_for(machine: Machine, root: Path) -> bool:
     return any(Path(folder).glob("libstd-*.rlib"))
 
 
-def build(tree: Tree, machine: Machine, target: Path) -> Programs:
+def build(tree: Tree, machine: Machine, target: Path) -> Path:
     """Builds into a folder of cargo's."""
     flags = [word for old, new in _paths(tree, target) for word in ("--remap-path-prefix", f"{old}={new}")]
     linker = f"CARGO_TARGET_{machine.triple.upper().replace('-', '_')}_LINKER"
@@ -39,12 +30,11 @@ def build(tree: Tree, machine: Machine, target: Path) -> Programs:
         # The compiler's own, which links for every machine.
         linker: "rust-lld",
     }
-    command = ["cargo", "build", "--release", "--locked", "--quiet", "--package", "weir", "--package", "weir-delay"]
+    command = ["cargo", "build", "--release", "--locked", "--quiet", "--package", "weir"]
     call([*command, "--target", machine.triple, "--target-dir", target], tree.root, environment)
-    made = target / machine.triple / "release"
-    programs = Programs(made / "weir", made / "weir-delay")
-    _look_for_paths(programs, tree)
-    return programs
+    program = target / machine.triple / "release" / "weir"
+    look_for_paths(program, tree)
+    return program
 
 
 def _paths(tree: Tree, target: Path) -> list[tuple[str, str]]:
@@ -65,9 +55,9 @@ def _cargo_home() -> Path:
     return Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo")
 
 
-def _look_for_paths(programs: Programs, tree: Tree) -> None:
-    for program in (programs.weir, programs.delay):
-        content = program.read_bytes()
-        for folder in (tree.root, _cargo_home()):
-            if f"{folder}/".encode() in content:
-                raise PackingError(f"{program} has the path {folder} in it: packing/programs.py should take it out")
+def look_for_paths(program: Path, tree: Tree) -> None:
+    """Fails where a folder of the builder has got into a program."""
+    content = program.read_bytes()
+    for folder in (tree.root, _cargo_home()):
+        if f"{folder}/".encode() in content:
+            raise PackingError(f"{program} has the path {folder} in it: packing/programs.py should take it out")

@@ -1,4 +1,4 @@
-"""The wheel of the laboratory: weir_lab, the programs beside its command, and the study demo (lab/hatch_build.py)."""
+"""The wheel of the laboratory: weir_lab, weir beside its command, and the study demo (lab/hatch_build.py)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from packing.programs import Programs
 from packing.tree import Machine, PackingError, Tree, call
 
 
-def wheel(tree: Tree, machine: Machine, programs: Programs, licences: bytes, out: Path) -> Path:
+def wheel(tree: Tree, machine: Machine, weir: Path, licences: bytes, out: Path) -> Path:
     """Writes the wheel into a folder. hatchling runs in the Python that runs this, so nothing is fetched."""
     with tempfile.TemporaryDirectory(prefix="weir-wheel-") as folder:
         # hatchling takes files as they are: where they are from, and what another build left there, must not matter.
@@ -24,9 +23,8 @@ def wheel(tree: Tree, machine: Machine, programs: Programs, licences: bytes, out
             shutil.copy(tree.root / "lab" / name, copy / name)
         bundled = copy / "bundled"
         bundled.mkdir()
-        for program in (programs.weir, programs.delay):
-            shutil.copy(program, bundled / program.name)
-            (bundled / program.name).chmod(0o755)
+        shutil.copy(weir, bundled / "weir")
+        (bundled / "weir").chmod(0o755)
         shutil.copy(tree.root / "studies" / "demo.toml", bundled / "demo.toml")
         shutil.copy(tree.root / "LICENSE", copy / "LICENSE")
         (copy / "LICENSE-third-party").write_bytes(licences)

@@ -21,7 +21,7 @@ from packing.archives import Entry, gzipped, tar
 from packing.contents import Crate, cyclonedx, licences, linked_crates
 from packing.debian import debian_package
 from packing.image import USER, image
-from packing.programs import Programs, _look_for_paths
+from packing.programs import look_for_paths
 from packing.tree import MACHINES, PackingError, Tree, read_tree, version_of
 from tests.harness.processes import LIVENESS_S, ROOT, weir_binary
 
@@ -206,7 +206,7 @@ def test_a_path_of_the_builder_in_a_program_is_noticed(tree: Tree, tmp_path: Pat
     program = tmp_path / "weir"
     program.write_bytes(b"\x7fELF thread panicked at " + str(ROOT).encode() + b"/crates/weir/src/main.rs")
     with pytest.raises(PackingError, match="has the path"):
-        _look_for_paths(Programs(program, program), tree)
+        look_for_paths(program, tree)
 
 
 def test_programs_and_laboratory_have_one_version(tmp_path: Path) -> None:
