@@ -56,7 +56,7 @@ mod linux {
         fn settime(&self, left_ns: u64) -> io::Result<()> {
             let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
             let value = libc::timespec {
-                tv_sec: (left_ns / 1_000_000_000) as libc::time_t,
+                tv_sec: (left_ns / 1_000_000_000) as _,
                 tv_nsec: (left_ns % 1_000_000_000) as libc::c_long,
             };
             let timer = libc::itimerspec { it_interval: zero, it_value: value };
