@@ -49,7 +49,7 @@ def make(tree: Tree, names: list[str], out: Path, target: Path) -> None:
     printed: Path | None = None
     for machine in machines:
         if not can_build_for(machine, tree.root):
-            print(f"packing: NOT made for {machine.name}: rustup target add {machine.triple} did not succeed here")
+            print(f"packing: NOT made for {machine.name}: {machine.triple} or {machine.linker} is not here")
             continue
         print(f"packing: {machine.name}: building weir {tree.version} ({tree.commit})", flush=True)
         weir = build(tree, machine, target)

@@ -7,6 +7,7 @@ runs (build scripts, macros) is not in the program, and not here.
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 import uuid
 from collections.abc import Iterable
@@ -73,13 +74,22 @@ def cyclonedx(tree: Tree, machine: Machine, crates: Iterable[Crate], program: by
     crates = list(crates)
     weir = next(crate for crate in crates if crate.name == "weir")
     compiler = call(["rustc", "--version"], tree.root).split()[1]
+    libc = re.search(rb"GNU C Library \((.*?)\) stable release version (\d+\.\d+)", program)
     std: dict[str, Any] = {
         "type": "library",
         "bom-ref": f"rust-std@{compiler}",
         "name": "rust-std",
         "version": compiler,
-        "description": f"Rust's standard library for {machine.triple}, with the C library that it brings",
+        "description": f"Rust's standard library for {machine.triple}",
         "licenses": [{"expression": "MIT OR Apache-2.0"}],
+    }
+    glibc: dict[str, Any] = {
+        "type": "library",
+        "bom-ref": "glibc",
+        "name": "glibc",
+        "version": libc[2].decode() if libc else "unknown",
+        "description": libc[1].decode() if libc else "the C library of the machine that built it",
+        "licenses": [{"expression": "LGPL-2.1-or-later"}],
     }
     bill = {
         "bomFormat": "CycloneDX",
@@ -101,7 +111,7 @@ def cyclonedx(tree: Tree, machine: Machine, crates: Iterable[Crate], program: by
                 ],
             },
         },
-        "components": [*(_component(crate) for crate in crates if crate.name != "weir"), std],
+        "components": [*(_component(crate) for crate in crates if crate.name != "weir"), std, glibc],
         "dependencies": [{"ref": crate.reference, "dependsOn": list(crate.uses)} for crate in crates],
     }
     return (json.dumps(bill, indent=1, sort_keys=True) + "\n").encode()
@@ -122,7 +132,11 @@ def licences(crates: Iterable[Crate]) -> bytes:
             without.append(title)
         for path in files:
             of_text.setdefault(path.read_text(encoding="utf-8", errors="replace").strip(), []).append(title)
-    parts = ["What is linked into weir beside its own code, and the licences of it.\n"]
+    parts = [
+        "What is linked into weir beside its own code, and the licences of it.\n\n"
+        "Beside these crates: Rust's standard library (MIT OR Apache-2.0), and the GNU C Library (LGPL-2.1-or-later).\n"
+        "Weir's sources and `make packages` link it anew with another version of that library.\n"
+    ]
     for text, titles in of_text.items():
         parts.append("\n".join(dict.fromkeys(titles)) + f"\n\n{text}\n")
     if without:

@@ -1,8 +1,9 @@
-"""The static program: cargo builds it with musl, for any Linux of its machine, without a path of the builder."""
+"""The static program: cargo builds it with glibc in it, for any Linux of its machine, without a path of the builder."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 from packing.tree import Machine, PackingError, Tree, call
@@ -12,14 +13,18 @@ LEFT_OUT = {"RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORK
 
 
 def can_build_for(machine: Machine, root: Path) -> bool:
-    """Whether the compiler has the standard library of that machine."""
+    """Whether there are the standard library, a linker and a C library to link statically for that machine."""
     folder = call(["rustc", "--print", "target-libdir", "--target", machine.triple], root).strip()
-    return any(Path(folder).glob("libstd-*.rlib"))
+    if not any(Path(folder).glob("libstd-*.rlib")) or shutil.which(machine.linker) is None:
+        return False
+    # A name without a folder means that the linker does not know it.
+    return call([machine.linker, "-print-file-name=libc.a"], root).strip() != "libc.a"
 
 
 def build(tree: Tree, machine: Machine, target: Path) -> Path:
     """Builds into a folder of cargo's."""
-    flags = [word for old, new in _paths(tree, target) for word in ("--remap-path-prefix", f"{old}={new}")]
+    flags = ["-C", "target-feature=+crt-static"]
+    flags += [word for old, new in _paths(tree, target) for word in ("--remap-path-prefix", f"{old}={new}")]
     linker = f"CARGO_TARGET_{machine.triple.upper().replace('-', '_')}_LINKER"
     environment = {name: value for name, value in os.environ.items() if name not in LEFT_OUT} | {
         "CARGO_ENCODED_RUSTFLAGS": "\x1f".join(flags),
@@ -27,8 +32,7 @@ def build(tree: Tree, machine: Machine, target: Path) -> Path:
         "CARGO_PROFILE_RELEASE_STRIP": "symbols",
         "SOURCE_DATE_EPOCH": str(tree.epoch),
         "WEIR_COMMIT": tree.commit,
-        # The compiler's own, which links for every machine.
-        linker: "rust-lld",
+        linker: machine.linker,
     }
     command = ["cargo", "build", "--release", "--locked", "--quiet", "--package", "weir"]
     call([*command, "--target", machine.triple, "--target-dir", target], tree.root, environment)

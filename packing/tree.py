@@ -16,16 +16,17 @@ class PackingError(Exception):
 
 @dataclass(frozen=True)
 class Machine:
-    """A kind of machine by its names: Debian's and the image's, that of the compiler, that of a wheel."""
+    """A kind of machine by its names: Debian's and the image's, that of the compiler, that of a wheel; and its linker."""
 
     name: str
     triple: str
     wheel: str
+    linker: str
 
 
 MACHINES = {
-    "amd64": Machine("amd64", "x86_64-unknown-linux-musl", "x86_64"),
-    "arm64": Machine("arm64", "aarch64-unknown-linux-musl", "aarch64"),
+    "amd64": Machine("amd64", "x86_64-unknown-linux-gnu", "x86_64", "x86_64-linux-gnu-gcc"),
+    "arm64": Machine("arm64", "aarch64-unknown-linux-gnu", "aarch64", "aarch64-linux-gnu-gcc"),
 }
 
 

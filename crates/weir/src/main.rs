@@ -10,6 +10,7 @@ mod like;
 mod load;
 mod log;
 mod manual;
+mod names;
 mod notices;
 #[cfg(test)]
 mod options_table;
@@ -69,6 +70,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    names::look_up_without_libraries();
     let words = match like::expand(std::env::args_os().collect()) {
         Ok(words) => words,
         Err(ended) => return ended,
