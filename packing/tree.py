@@ -16,7 +16,7 @@ class PackingError(Exception):
 
 @dataclass(frozen=True)
 class Machine:
-    """A kind of machine by its names: Debian's and the image's, that of the compiler, that of a wheel; and its linker."""
+    """A kind of machine by its names: Debian's and the image's, that of the compiler, that of a wheel; its linker."""
 
     name: str
     triple: str
