@@ -199,7 +199,7 @@ def test_the_debian_package_goes_from_nothing_to_the_demo(packages: Path, system
     said = system.use(*MEMCACHED, *SERVICE, WAIT, STORE, f"{using[1]} --once")
     assert said.startswith(STORED)
     assert "weir top 127.0.0.1:21280" in said
-    the_demo_ends_with_a_page(system, f"--bin /usr/bin/weir")
+    the_demo_ends_with_a_page(system, "--bin /usr/bin/weir")
     # What was changed in /etc stays, and all else goes.
     system.fetch("echo '# mine' >> /etc/weir/weir.toml", "apt-get --yes remove weir", "test ! -e /usr/bin/weir")
     system.fetch("grep -qx '# mine' /etc/weir/weir.toml", "apt-get --yes purge weir", "test ! -e /etc/weir/weir.toml")
@@ -212,7 +212,7 @@ def test_the_program_goes_from_nothing_to_the_demo(packages: Path, system: Syste
     said = system.use(*MEMCACHED, install, f"{serve} &", WAIT, STORE, f"{look} --once")
     assert said.startswith(STORED)
     assert "weir top 127.0.0.1:21280" in said
-    the_demo_ends_with_a_page(system, f"--bin /usr/local/bin/weir")
+    the_demo_ends_with_a_page(system, "--bin /usr/local/bin/weir")
 
 
 def test_the_wheel_goes_from_nothing_to_the_demo(packages: Path, system: System) -> None:
