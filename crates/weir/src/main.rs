@@ -10,7 +10,6 @@ mod like;
 mod load;
 mod log;
 mod manual;
-mod names;
 mod notices;
 #[cfg(test)]
 mod options_table;
@@ -70,7 +69,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    names::look_up_without_libraries();
+    look_up_names_alone();
     let words = match like::expand(std::env::args_os().collect()) {
         Ok(words) => words,
         Err(ended) => return ended,
@@ -96,3 +95,24 @@ fn fail(status: u8, error: &dyn Display) -> ExitCode {
     eprintln!("weir: {error}");
     ExitCode::from(status)
 }
+
+/// Has a program that is linked statically with glibc look up names by `/etc/hosts` and DNS, itself.
+///
+/// glibc would load what `/etc/nsswitch.conf` names besides (such as systemd's resolver) from the machine. Those libraries need the
+/// glibc of that machine, which is seldom of the version that is linked here. It is called before there are threads.
+#[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
+fn look_up_names_alone() {
+    use std::ffi::{c_char, c_int};
+
+    unsafe extern "C" {
+        /// Of glibc's `nss.h`: from now on the database is what the line says, and not what the file says.
+        fn __nss_configure_lookup(database: *const c_char, line: *const c_char) -> c_int;
+    }
+    // SAFETY: both strings end in a zero and live for ever; no other thread is there that could look up a name.
+    let refused = unsafe { __nss_configure_lookup(c"hosts".as_ptr(), c"files dns".as_ptr()) };
+    debug_assert_eq!(refused, 0, "glibc has both services built in");
+}
+
+/// Programs that share the machine's C library do what the machine says.
+#[cfg(not(all(target_env = "gnu", target_feature = "crt-static")))]
+const fn look_up_names_alone() {}
