@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from packing.tree import read_tree
-from tests.harness.processes import ROOT, Address, Memcached, Process, program
+from tests.harness.processes import LIVENESS_S, ROOT, Address, Memcached, Process, program
 from tests.harness.wire import Wire
 
 from .systems import System, apart, call, documented, new_system
@@ -236,10 +236,15 @@ def the_demo_ends_with_a_page(system: System, options: str) -> None:
     assert "<html" in (system.folder / "root/runs/demo/report.html").read_text()
 
 
-def test_the_system_has_no_names_but_those_of_its_files(packages: Path, system: System) -> None:
-    """musl looks names up itself: no library of the system is asked."""
+def test_names_are_looked_up_without_a_library_of_the_machine(packages: Path, system: System) -> None:
+    """Whoever opens the library that is named there waits for ever: it is a pipe into which nobody writes."""
     system.put(named(packages, "weir-*-linux-amd64"))
-    system.use("rm -f /etc/nsswitch.conf", "echo '127.0.0.1 cache.internal' >>/etc/hosts")
-    system.use("printf '[pools.main]\nservers = [\"cache.internal:11211\"]\n' >weir.toml")
-    said = system.use("./weir-*-linux-amd64 check --resolve weir.toml")
+    said = system.use(
+        "mkfifo /lib/x86_64-linux-gnu/libnss_waiting.so.2",
+        "echo 'hosts: waiting files' >/etc/nsswitch.conf",
+        "echo '127.0.0.1 cache.internal' >>/etc/hosts",
+        "! timeout 2 getent hosts cache.internal",
+        "printf '[pools.main]\\nservers = [\"cache.internal:11211\"]\\n' >weir.toml",
+        f"timeout {LIVENESS_S} ./weir-*-linux-amd64 check --resolve weir.toml",
+    )
     assert said.startswith("main: 1 server")
