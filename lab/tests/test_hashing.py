@@ -124,7 +124,7 @@ def test_forms_of_keys(tmp_path: Path) -> None:
 
 
 def test_a_missing_binary_is_named(tmp_path: Path) -> None:
-    with pytest.raises(TestbedError, match="cannot be started"):
+    with pytest.raises(TestbedError, match="is not there"):
         known_placements(tmp_path / "weir")
 
 
