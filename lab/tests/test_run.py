@@ -227,7 +227,7 @@ def test_a_program_that_always_fails_stops_the_sweep_early(tmp_path: Path) -> No
 
 
 def test_a_binary_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(TestbedError, match="cargo build --release"):
+    with pytest.raises(TestbedError, match="make build"):
         run_study(small_study(tmp_path), tmp_path / "sweep", Executables(tmp_path / "weir", "memcached"), [], Heard())
 
 
