@@ -336,7 +336,7 @@ mod tests {
         assert!(refused_flag(|s| s.threads = 2).starts_with("--threads 2: must be between 1 and 1"));
         assert!(refused_flag(|s| s.keys = 0).starts_with("--keys 0"));
         assert!(refused_flag(|s| s.content.key_size = Amount::Fixed(251)).starts_with("--key-size 251"));
-        assert!(refused_flag(|s| s.content.multiget = Amount::Fixed(1001)).starts_with("--multiget 1001"));
+        assert!(refused_flag(|s| s.content.multiget = Amount::Fixed(10_001)).starts_with("--multiget 10001"));
         assert!(refused_flag(|s| s.content.multiget = Amount::EtcValue).starts_with("--multiget etc-value"));
         assert!(refused_flag(|s| s.content.requests = Some(0)).starts_with("--requests 0"));
         assert!(refused_flag(|s| s.content.key_prefix = "a b".to_owned()).starts_with("--key-prefix"));
