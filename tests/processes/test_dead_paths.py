@@ -64,10 +64,13 @@ class Users:
 @pytest.mark.parametrize("which", ["one", "all"])
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_dead_path_is_replaced(
-    start_proxy: StartProxy, servers: list[Memcached], connect: Connect, replicas: int, which: str
+    start_proxy: StartProxy, servers: list[Memcached], connect: Connect, replicas: int, which: str, engine: str
 ) -> None:
     """It stayed for ever, and every request on it was late. Whole again within three timeouts and a moment."""
-    options = ("--threads", "1", "--replicas", str(replicas), "--timeout", f"{TIMEOUT_S}s", "--quarantine", "100ms")
+    # On a busy machine a crew that adapts may leave the one reader idle whose connection is swallowed.
+    crew = () if engine == "event" else ("--crew", "fixed")
+    times = ("--timeout", f"{TIMEOUT_S}s", "--quarantine", "100ms")
+    options = ("--threads", "1", "--replicas", str(replicas), *times, *crew)
     proxy = start_proxy(*options)
     lost = servers[0]
     keys = keys_by_server(proxy.address, [server.address for server in servers])[0]
