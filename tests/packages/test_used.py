@@ -33,7 +33,7 @@ pytestmark = [
 TREE = read_tree(ROOT)
 PACKING = Path(os.environ.get("WEIR_TOOLS", ROOT / ".tools")) / "packing/bin/python"
 BUILD = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).absolute() / "packing"
-# In bytes, as issue 31 asks for them.
+# In bytes: what a program and an image may have at most.
 PROGRAM_MAX, IMAGE_MAX = 12_000_000, 15_000_000
 USER = 65532
 MEMCACHED = ["memcached -u memcache -l 127.0.0.1 -p 11211 &", "sleep 1"]
