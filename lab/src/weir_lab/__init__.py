@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["__version__", "load_sweep"]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def load_sweep(sweep: Path | str) -> pd.DataFrame:
