@@ -42,7 +42,7 @@ pub(crate) mod verdict;
 pub(crate) mod writes;
 
 use crate::{
-    Fault,
+    Fault, Mutation,
     clients::bulk::Slicing,
     clients::outbox::{Outbox, SharedBytes},
     clients::sequence::Claim,
@@ -202,6 +202,25 @@ impl Requests {
         compose: impl FnOnce(&mut Backend),
     ) {
         send(&mut self.services, base, key, message, now, compose);
+    }
+
+    /// The same for a message of this one key, which may go ahead of gets that wait (`servers/pipeline/line.rs`).
+    pub(crate) fn send_ahead(
+        &mut self,
+        base: &mut Base,
+        (key, message): (RequestKey, Message),
+        name: &[u8],
+        now: Instant,
+        compose: impl FnOnce(&mut Backend),
+    ) {
+        let before = self.services[key].outstanding;
+        self.send(base, (key, message), now, compose);
+        if self.services[key].outstanding > before {
+            let (services, session) = (&self.services, self.services[key].session);
+            let keeps_order = !base.fleet.config.is_without(Mutation::OwnOrder);
+            base.fleet.servers[message.server]
+                .let_ahead(name, |other| keeps_order && services[other].session == session);
+        }
     }
 
     /// Everything that can be sent of a request was: if nobody owes it a reply, it is done.

@@ -40,6 +40,7 @@ found! {
     a_dead_connection_whose_writes_are_believed_to_be_lost_is_found: run_without(DeadEnding);
     a_silent_server_that_is_asked_because_its_keys_have_no_other_is_found: run_without(MarkDownAlone);
     a_miss_that_is_answered_before_the_end_of_a_shared_reply_is_found: run_without(MissAtEnd);
+    a_write_that_overtakes_what_its_own_client_read_before_is_found: run_without(OwnOrder);
     slices_that_overtake_what_their_client_sent_before_are_found: run_without(BulkReadAlone);
     a_server_that_is_asked_for_ever_what_it_does_not_know_is_found: run_without(ClosedQuestion);
     a_write_of_a_lent_session_that_overtakes_one_of_its_key_is_found: run_lent_without(LentHold);

@@ -27,6 +27,8 @@ pub enum Mutation {
     BulkReadAlone,
     /// Of gets that share a message, one has no more values as soon as one of another comes.
     MissAtEnd,
+    /// A write goes ahead of its own client's gets of the key that wait.
+    OwnOrder,
     /// A server that closes its connections at a question is asked it on each.
     ClosedQuestion,
     /// A write of a lent session begins although its key is held.

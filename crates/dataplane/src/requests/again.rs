@@ -3,7 +3,7 @@
 //! [`Again`] owns the names of the keys, which of them are asked for again, of whom, and what came of it.
 
 use crate::{clients::outbox::SharedBytes, requests::gather::Gather, wire::ids::Slot, wire::names::Names};
-use weir_protocol::ValueSpan;
+use weir_protocol::{RetrievalVerb, ValueSpan};
 
 /// A key that one server did not have and its decider did.
 pub(crate) struct Found<'a> {
@@ -113,8 +113,8 @@ impl Again {
     }
 
     /// The word with which keys are asked for again.
-    pub(crate) const fn verb(&self) -> &'static [u8] {
-        if self.with_tokens { b"gets" } else { b"get" }
+    pub(crate) const fn verb(&self) -> RetrievalVerb {
+        if self.with_tokens { RetrievalVerb::Gets } else { RetrievalVerb::Get }
     }
 
     /// The parts that are asked for, by number, and their servers.

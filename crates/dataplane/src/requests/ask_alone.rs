@@ -3,18 +3,16 @@
 //! A server that answers one key with an error, or with a value that nobody asked for, says so in the reply to all that share the
 //! message (`pipeline/line.rs`). Whoever has no answer then is asked for again alone, within its deadline: so it gets what it would have got
 //! without the others. A message of one get is asked for again when it is lost behind the reply that cannot be read, and no more: an error
-//! is its answer.
+//! is its answer. Where several want the same keys, one message is for all of them.
 //!
 //! Nothing but `get` is asked twice. A session that has sent a change behind its get is not asked for again, because it would read what it
 //! wrote later.
 
 use crate::{
     requests::base::Base,
-    requests::retrieval::ask_again,
     requests::services::Services,
     servers::backend::{NewPart, Part},
     wire::ids::Slot,
-    wire::names::Names,
 };
 use weir_protocol::Expected;
 use weir_timing::Instant;
@@ -55,8 +53,7 @@ pub(crate) fn ask_alone(
     }
     let backend = &mut fleet.servers[server];
     let new = NewPart::of(key, Expected::Retrieval, created).deciding(part.decides()).at(part.index());
-    ask_again(backend, &fleet.config, (new, b"get"), Names(keys), now);
-    backend.note_try(part.tries() + 1);
+    backend.ask_alone(new, (keys, part.tries() + 1), &fleet.config, now);
     // What was sent first is a part of the time at the servers.
     service.clock.begin_second_try();
     meter.counters().gets_asked_alone += 1;

@@ -76,9 +76,9 @@ fn deliver_replies(
     Ok(())
 }
 
-/// A reply is coming of which more would have to be kept than is allowed. Its request fails; those behind it do not.
+/// A reply is coming of which more would have to be kept than is allowed. Requests that want it fail; those behind it do not.
 fn throw_reply_away(requests: &mut Requests, base: &mut Base, server: Slot, now: Instant) {
-    if let Some((request, part)) = base.fleet.servers.at(server).throw_reply_away() {
+    for (request, part) in base.fleet.servers.at(server).throw_reply_away() {
         base.meter.counters().server_replies_too_large += 1;
         requests.part_failed(base, (request, part), Fault::Buffer, server, now);
     }

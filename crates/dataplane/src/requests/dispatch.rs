@@ -177,9 +177,10 @@ fn begin_meta(requests: &mut Requests, base: &mut Base, meta: Meta<'_>, context:
                 remember(service, base, reread::Question::of_meta(meta, name, expected));
             }
             match base.fleet.decider(name) {
-                Ok(server) => requests.send(
+                Ok(server) => requests.send_ahead(
                     base,
                     (key, Message { server, expected, decides: true }),
+                    name,
                     context.now,
                     |backend| {
                         write_message(request, expected, backend);
@@ -253,9 +254,10 @@ fn send_to_replicas(
         }
         return;
     }
-    requests.send(
+    requests.send_ahead(
         base,
         (key, Message { server: replicas[0], expected: write.expected, decides: true }),
+        name,
         now,
         |backend| {
             write_message(write.request, write.expected, backend);

@@ -21,7 +21,7 @@ use crate::{
     wire::ids::{RequestKey, Slot},
     wire::names::Names,
 };
-use weir_protocol::{Expected, Status};
+use weir_protocol::{Expected, RetrievalVerb, Status};
 use weir_routing::REPLICAS_MAX;
 use weir_timing::Instant;
 
@@ -89,8 +89,8 @@ fn ask_another(
         tried.push(asked.server);
         match &reread.message {
             Question::Meta(meta) => ask_meta_elsewhere(service, base, (asked, meta, tried), now),
-            Question::Get => ask_elsewhere(service, base, b"get", (asked, tried), now),
-            Question::Gets => ask_elsewhere(service, base, b"gets", (asked, tried), now),
+            Question::Get => ask_elsewhere(service, base, RetrievalVerb::Get, (asked, tried), now),
+            Question::Gets => ask_elsewhere(service, base, RetrievalVerb::Gets, (asked, tried), now),
         }
     };
     // What was sent first is a part of the time at the servers.
@@ -181,7 +181,7 @@ fn ask_meta_elsewhere(
 fn ask_elsewhere(
     service: &mut Service,
     base: &mut Base,
-    verb: &[u8],
+    verb: RetrievalVerb,
     (asked, tried): (Asked<'_>, &[Slot]),
     now: Instant,
 ) -> bool {
@@ -204,8 +204,8 @@ fn ask_elsewhere(
     for (index, &server) in (first.unwrap_or(part.index())..).zip(&servers) {
         let part = NewPart::of(key, Expected::Retrieval, created).deciding(part.decides()).at(index);
         let mine = Names(keys).zip(&readers).filter(|(_, reader)| **reader == Some(server));
-        let backend = &mut base.fleet.servers[server];
-        ask_again(backend, &base.fleet.config, (part, verb), mine.map(|(name, _)| name), now);
+        let count = readers.iter().filter(|reader| **reader == Some(server)).count();
+        ask_again(base, server, (part, verb), (mine.map(|(name, _)| name), count), now);
     }
     if lacks_one {
         degrade_part(service, base, part.index());

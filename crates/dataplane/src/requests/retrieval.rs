@@ -4,16 +4,16 @@
 //! before anything of it is sent, or its keys are misses, as [`OnFailure`](crate::OnFailure) says (`degrade.rs`).
 
 use crate::{
-    config::Config,
     requests::base::Base,
     requests::gather::Gather,
     requests::outcome::note_refusal,
     requests::plan::Plan,
+    requests::service::Kind,
     requests::services::Services,
-    servers::backend::{Backend, NewPart},
+    servers::backend::NewPart,
     wire::ids::{RequestKey, Slot},
 };
-use weir_protocol::{Expected, Retrieval};
+use weir_protocol::{Expected, Retrieval, RetrievalVerb};
 use weir_timing::Instant;
 
 /// Asks whom the plan names.
@@ -51,7 +51,8 @@ fn send_whole(
     }
     let service = &mut services[key];
     let part = NewPart::of(key, Expected::Retrieval, service.begun()).deciding(true);
-    backend.begin_retrieval(part, (retrieval, retrieval.key_count()), &base.fleet.config, now);
+    let is_bulky = service.kind == Kind::Bulk;
+    backend.begin_retrieval((part, is_bulky), (retrieval, retrieval.key_count()), &base.fleet.config, now);
     retrieval.keys().for_each(|key| backend.push_key(key));
     base.meter.counters().gets_joined += u64::from(backend.end_retrieval());
     service.outstanding += 1;
@@ -86,7 +87,8 @@ fn send_parts(
     for (index, server) in gather.asked() {
         let part = NewPart::of(key, Expected::Retrieval, service.begun()).deciding(true).at(index);
         let key_count = gather.keys_of(index) as usize;
-        fleet.servers[server].begin_retrieval(part, (retrieval, key_count), &fleet.config, now);
+        let is_bulky = service.kind == Kind::Bulk;
+        fleet.servers[server].begin_retrieval((part, is_bulky), (retrieval, key_count), &fleet.config, now);
         service.outstanding += 1;
     }
     for (name, server) in retrieval.keys().zip(gather.owners()) {
@@ -99,17 +101,19 @@ fn send_parts(
     }
 }
 
-/// Asks a server for these keys again: because another one did not have them, was lost, or shared a message with trouble.
+/// Asks a server for `key_count` keys, because another server was lost.
 pub(crate) fn ask_again<'a>(
-    backend: &mut Backend,
-    config: &Config,
-    (part, verb): (NewPart, &[u8]),
-    keys: impl Iterator<Item = &'a [u8]>,
+    base: &mut Base,
+    server: Slot,
+    (part, verb): (NewPart, RetrievalVerb),
+    (keys, key_count): (impl Iterator<Item = &'a [u8]>, usize),
     now: Instant,
 ) {
-    backend.begin_message(part, config, now);
-    backend.message().extend_from_slice(verb);
+    let Base { fleet, meter, .. } = base;
+    let backend = &mut fleet.servers[server];
+    // Keys are added one by one.
+    let retrieval = Retrieval::of(verb, b"", 0);
+    backend.begin_retrieval((part, false), (retrieval, key_count), &fleet.config, now);
     keys.for_each(|name| backend.push_key(name));
-    backend.message().extend_from_slice(b"\r\n");
-    backend.end_message();
+    meter.counters().gets_joined += u64::from(backend.end_retrieval());
 }

@@ -15,7 +15,7 @@ use crate::{
     servers::backend::NewPart,
     wire::ids::{RequestKey, Slot},
 };
-use weir_protocol::Expected;
+use weir_protocol::{Expected, Retrieval};
 use weir_routing::REPLICAS_MAX;
 use weir_timing::Instant;
 
@@ -43,14 +43,15 @@ pub(crate) fn ask_deciders(services: &mut Services, base: &mut Base, key: Reques
     });
     for (index, server) in again.asked() {
         let part = NewPart::of(key, Expected::Retrieval, created).deciding(true).at(index);
-        fleet.servers[server].begin_message(part, &fleet.config, now);
-        fleet.servers[server].message().extend_from_slice(again.verb());
+        // Keys are added one by one.
+        let retrieval = Retrieval::of(again.verb(), b"", 0);
+        let key_count = again.keys_of(index) as usize;
+        fleet.servers[server].begin_retrieval((part, false), (retrieval, key_count), &fleet.config, now);
         service.outstanding += 1;
     }
     again.keys().for_each(|(name, server)| fleet.servers[server].push_key(name));
     for (_, server) in again.asked() {
-        fleet.servers[server].message().extend_from_slice(b"\r\n");
-        fleet.servers[server].end_message();
+        meter.counters().gets_joined += u64::from(fleet.servers[server].end_retrieval());
     }
     meter.counters().keys_asked_again += again.key_count() as u64;
     gather.again = again;

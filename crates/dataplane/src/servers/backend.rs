@@ -20,6 +20,7 @@ pub(crate) use crate::servers::{
     part::{NewPart, Part, Purpose, Repeated},
     replies::{Kept, Sorted},
 };
+mod shared;
 #[cfg(test)]
 mod tests;
 
@@ -38,6 +39,7 @@ use crate::{
     servers::tally::Tally,
     wire::ids::{RequestKey, Slot},
     wire::key::Echo,
+    wire::names::Names,
     wire::tagged::Tagged,
 };
 use std::sync::Arc;
@@ -285,11 +287,17 @@ impl Backend {
     // As a call of its own it costs every message some twenty instructions.
     #[inline(always)]
     fn begin_part(&mut self, part: NewPart, purpose: Purpose, config: &Config, now: Instant) {
+        let deadline = self.add_deadline(part, config, now);
+        self.pipeline.begin(part, purpose, deadline, now);
+    }
+
+    #[inline(always)]
+    fn add_deadline(&mut self, part: NewPart, config: &Config, now: Instant) -> Instant {
         let is_silent = self.health.is_silent(config.timeout_ns, now);
         let deadline = part.created().deadline(config.timeout_ns, is_silent);
         let moves_after = self.has_copies.then_some(config.timeout_ns);
         self.deadlines.add(deadline, part.is_awaited(), moves_after);
-        self.pipeline.begin(part, purpose, deadline, now);
+        deadline
     }
 
     /// The bytes of the message that was begun last.
@@ -304,17 +312,19 @@ impl Backend {
     }
 
     /// Begins the message of a retrieval of `key_count` keys, or puts it into the one before (`pipeline/line.rs`): the caller adds the keys
-    /// by [`Backend::push_key`], and then calls [`Backend::end_retrieval`].
+    /// by [`Backend::push_key`], and then calls [`Backend::end_retrieval`]. One that `is_bulky` shares its message with no other: its values
+    /// would have to be kept while those of others come.
     // As a call of its own it costs every get forty instructions.
     #[inline(always)]
     pub(crate) fn begin_retrieval(
         &mut self,
-        part: NewPart,
+        (part, is_bulky): (NewPart, bool),
         (retrieval, key_count): (Retrieval<'_>, usize),
         config: &Config,
         now: Instant,
     ) {
         let may_be_joined = config.join_gets == JoinGets::On
+            && !is_bulky
             && retrieval.verb == RetrievalVerb::Get
             && key_count <= PART_KEYS_MAX;
         let joins = may_be_joined && self.pipeline.open_line();
@@ -334,14 +344,46 @@ impl Backend {
         self.pipeline.push_key(key);
     }
 
+    /// The message that was composed last, which has this one key, goes ahead of the gets that wait in front of it, if nobody can tell in
+    /// which order they come. So later gets can still be joined to those (`pipeline/line.rs`). `is_own`: whether a request comes from the
+    /// same client.
+    #[inline]
+    pub(crate) fn let_ahead(&mut self, key: &[u8], is_own: impl Fn(RequestKey) -> bool) {
+        let place = self.pipeline.place_ahead(key, is_own);
+        if let Some(place) = place.filter(|place| !self.has_copies && self.deadlines.may_insert(*place)) {
+            self.pipeline.go_ahead(place);
+            self.deadlines.note_inserted(self.pipeline.parts(), place);
+        }
+    }
+
+    /// Asks for these keys, each after its length, in a message that nothing is joined to but the same question. It was asked so often.
+    #[cold]
+    pub(crate) fn ask_alone(
+        &mut self,
+        part: NewPart,
+        (keys, tries): (&[u8], u8),
+        config: &Config,
+        now: Instant,
+    ) {
+        let place = self.pipeline.place_beside(keys, tries);
+        if let Some(place) = place.filter(|place| self.deadlines.may_insert(*place)) {
+            let deadline = self.add_deadline(part, config, now);
+            self.pipeline.insert_beside(place, part, deadline, now);
+            self.deadlines.note_inserted(self.pipeline.parts(), place);
+            self.tally.note_queued(now);
+            return;
+        }
+        self.begin_message(part, config, now);
+        self.message().extend_from_slice(RetrievalVerb::Get.as_bytes());
+        Names(keys).for_each(|key| self.push_key(key));
+        self.message().extend_from_slice(b"\r\n");
+        self.end_message();
+        self.pipeline.note_try(tries);
+    }
+
     /// Who repeats the key in the reply to the meta message that was begun last.
     pub(crate) fn expect_echo(&mut self, echo: &Echo) {
         self.pipeline.expect_echo(echo);
-    }
-
-    /// The message that was begun last asks again for a part of another one, which was tried so often.
-    pub(crate) fn note_try(&mut self, tries: u8) {
-        self.pipeline.note_try(tries);
     }
 
     // ── they leave ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -494,68 +536,15 @@ impl Backend {
         self.in_step.note_confirmed();
     }
 
-    /// What has come of the reply is forgotten, and so will be what is still to come of the value at its end. Returns the request that waited
-    /// for that, and which part of it.
-    pub(crate) fn throw_reply_away(&mut self) -> Option<(RequestKey, u32)> {
+    /// What has come of the reply is forgotten, and so will be what is still to come of the value at its end. Returns the requests that
+    /// waited for that, and which part of each.
+    pub(crate) fn throw_reply_away(&mut self) -> Vec<(RequestKey, u32)> {
         self.replies.throw_away(&mut self.pipeline)
     }
 
     /// Nobody waits for the reply to the head: the values that have come of it are forgotten.
     pub(crate) fn drop_values(&mut self) {
         self.replies.drop_values();
-    }
-
-    // ── replies to several parts ───────────────────────────────────────────────────────────────────────────────────────────
-
-    /// Whether the reply to the head goes on with that to the part behind it.
-    #[inline]
-    pub(crate) fn is_head_followed(&self) -> bool {
-        self.pipeline.is_head_followed()
-    }
-
-    /// Whether the head stands in the message of the part that was before it.
-    #[inline]
-    pub(crate) fn is_within_message(&self) -> bool {
-        self.pipeline.is_within_message()
-    }
-
-    /// Looks at the front of `bytes` for the reply to the head, whose message others share. Returns `true` with a reply that has all values
-    /// of the head. Returns `false` with what else is to be taken by [`Backend::take_values`], or ends the message.
-    #[inline]
-    pub(crate) fn scan_joined(&mut self, bytes: &[u8]) -> Result<Option<(Reply, bool)>, Violation> {
-        self.replies.scan_joined(&self.pipeline, bytes)
-    }
-
-    /// Takes the head, which has got all its values, and whose message others share.
-    #[inline]
-    pub(crate) fn complete_joined(&mut self) -> Part {
-        self.replies.take_keys_of_head(&mut self.pipeline);
-        self.take_head()
-    }
-
-    /// Values in the reply to a message of several parts, the first of which has not got all of its own: whose they are, and whether these
-    /// are all of it. No more than `kept_max` bytes are kept for parts that lack some.
-    pub(crate) fn take_values(&mut self, bytes: &[u8], kept_max: usize) -> Sorted {
-        self.link.note_answered();
-        self.replies.take_values(&mut self.pipeline, bytes, kept_max)
-    }
-
-    /// Whether values of a message have come, and none of its parts has left its place since.
-    pub(crate) fn is_scattered(&self) -> bool {
-        self.replies.is_scattered()
-    }
-
-    /// The reply to a message of several parts has ended: takes the next one, with what was kept for it.
-    pub(crate) fn end_part(&mut self) -> (Part, Option<Kept>) {
-        let kept = self.replies.end_part(&mut self.pipeline);
-        let part = self.take_head();
-        self.replies.note_left(!self.pipeline.is_within_message());
-        (part, kept)
-    }
-
-    /// The keys of the head, each after its length.
-    pub(crate) fn keys_of_head(&self) -> &[u8] {
-        self.pipeline.keys_of_head()
     }
 
     // ── time ───────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -91,6 +91,19 @@ impl Deadlines {
         self.soonest = self.soonest.min(first);
     }
 
+    /// Whether a part may be put in this place, with others behind it: all from there on are still looked at.
+    pub(super) fn may_insert(&self, place: usize) -> bool {
+        // The head's is looked at by itself.
+        self.unexpired <= place.max(1) && self.looked_at <= place
+    }
+
+    /// The part in this place was put there. Those behind it may be late before it.
+    pub(super) fn note_inserted(&mut self, parts: &VecDeque<Part>, place: usize) {
+        let own = parts[place].deadline();
+        let behind = parts.range(place + 1..).filter(|part| part.is_awaited() && part.deadline() < own);
+        self.overtaking = sooner(self.overtaking, behind.map(Part::deadline).min());
+    }
+
     /// This many bytes came from the server, or went there; `goes_on` if the head was under way before them.
     #[inline]
     pub(super) fn note_progress(&mut self, count: usize, goes_on: bool, progress_min: usize, now: Instant) {

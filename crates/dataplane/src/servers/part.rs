@@ -29,6 +29,8 @@ pub(crate) struct Part {
     key_count: u32,
     repeated: Repeated,
     sharing: Sharing,
+    /// Whether a key of it may stand in another part of its message, too. Of a message that has any such key, the first part says so, too.
+    has_twins: bool,
     /// How often it was asked for again in a message of its own.
     tries: u8,
     /// Where in the stream to the server its bytes begin and end. Of parts of one message only the last knows where that ends.
@@ -71,6 +73,8 @@ pub(super) enum Sharing {
     MayBeJoined,
     /// It stands in the message of the part before it, and the next one may as well.
     Joined,
+    /// It stands in the message of the part before it, which has the same keys. Nothing else is joined to that.
+    Beside,
 }
 
 /// Why a message is sent.
@@ -163,6 +167,7 @@ impl Part {
             key_count: 0,
             repeated: Repeated::Nothing,
             sharing: Sharing::Alone,
+            has_twins: false,
             tries: 0,
             start,
             end: start,
@@ -298,18 +303,36 @@ impl Part {
     /// Whether it stands in the message of the part before it.
     #[inline]
     pub(super) fn is_joined(&self) -> bool {
-        self.sharing == Sharing::Joined
+        matches!(self.sharing, Sharing::Joined | Sharing::Beside)
     }
 
     /// Whether the next `get` may be put into its message.
     #[inline]
     pub(super) fn may_be_joined(&self) -> bool {
-        self.sharing != Sharing::Alone
+        matches!(self.sharing, Sharing::MayBeJoined | Sharing::Joined)
     }
 
     #[inline]
     pub(super) const fn set_sharing(&mut self, sharing: Sharing) {
         self.sharing = sharing;
+    }
+
+    /// Whether a key of it, or of its message if it is the first there, may be asked for once for several parts.
+    #[inline]
+    pub(crate) const fn has_twins(&self) -> bool {
+        self.has_twins
+    }
+
+    #[inline]
+    pub(super) const fn note_twins(&mut self) {
+        self.has_twins = true;
+    }
+
+    /// Its bytes stand so much further behind.
+    #[inline]
+    pub(super) const fn move_behind(&mut self, bytes: u64) {
+        self.start += bytes;
+        self.end += bytes;
     }
 
     /// Where in the stream to the server its bytes begin.

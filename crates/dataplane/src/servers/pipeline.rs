@@ -15,6 +15,9 @@
 //! when the connection is. Several gets may stand in one message (`line.rs`). When a part is late is not its affair (`deadlines.rs`).
 
 mod line;
+mod places;
+#[cfg(test)]
+mod tests;
 
 use crate::{
     config::Config,
@@ -22,6 +25,7 @@ use crate::{
     servers::part::{NewPart, Part, Purpose, Repeated, Sharing},
     wire::ids::RequestKey,
     wire::key::Echo,
+    wire::names::Names,
 };
 use line::{LINE_END, Line, VERB, is_plain};
 use std::collections::VecDeque;
@@ -42,7 +46,9 @@ pub(super) struct Pipeline {
     out_start: u64,
     /// The keys of `parts`, each after its length, against which replies are checked.
     keys: ByteQueue,
-    /// The last message, while others may be joined to it.
+    /// How many bytes of them are those of the last part.
+    last_key_bytes: usize,
+    /// The last message to which others may be joined. It is open while it stands at the end, and nothing of it was taken.
     line: Line,
 }
 
@@ -83,6 +89,7 @@ impl Pipeline {
     #[inline(always)]
     pub(super) fn begin(&mut self, part: NewPart, purpose: Purpose, deadline: Instant, now: Instant) {
         let start = self.out_end();
+        self.last_key_bytes = 0;
         self.parts.push_back(Part::new(part, purpose, start, deadline, now));
     }
 
@@ -136,15 +143,13 @@ impl Pipeline {
         self.parts.back().is_some_and(Part::is_joined)
     }
 
-    /// Adds a key to the message that was begun last: to its bytes and to what its reply is checked against.
+    /// Adds a key to the message that was begun last: to its bytes, unless it stands there, and to what its reply is checked against.
     #[inline(always)]
     pub(super) fn push_key(&mut self, key: &[u8]) {
-        if self.parts.back().is_some_and(Part::may_be_joined) {
-            self.note_in_line(key);
+        let is_asked = self.parts.back().is_some_and(Part::may_be_joined) && self.note_in_line(key);
+        if !is_asked {
+            push_word(self.out.end(), key);
         }
-        let out = self.out.end();
-        out.push(b' ');
-        out.extend_from_slice(key);
         self.note_key(key);
     }
 
@@ -169,6 +174,7 @@ impl Pipeline {
         let keys = self.keys.end();
         keys.push(u8::try_from(key.len()).expect("the parser admits no key above 250 bytes"));
         keys.extend_from_slice(key);
+        self.last_key_bytes += 1 + key.len();
         self.last_mut().count_key();
     }
 
@@ -178,39 +184,60 @@ impl Pipeline {
         is_open && self.line.has_room(self.out_end())
     }
 
-    /// A key is about to be added to the last part. If it must not stand behind those before it, the part becomes a message of its own.
+    /// A key is about to be noted for the last part. Returns whether its message has it already. If it must not stand among those of other
+    /// parts, the part becomes a message of its own.
     #[inline]
-    fn note_in_line(&mut self, key: &[u8]) {
-        if !is_plain(key) {
+    fn note_in_line(&mut self, key: &[u8]) -> bool {
+        let keys = self.keys.as_slice();
+        let number = self.line.find(key, keys);
+        let is_twice = || Names(&keys[keys.len() - self.last_key_bytes..]).any(|own| own == key);
+        if number.is_some() && is_twice() || !is_plain(key) {
             self.set_aside();
-            self.last_mut().set_sharing(Sharing::Alone);
-            return;
-        }
-        if self.line.has(key, self.keys.as_slice()) {
-            self.set_aside();
+            return false;
         }
         self.line.note(key);
+        if let Some(number) = number {
+            self.note_twins(number);
+        }
+        number.is_some()
     }
 
-    /// The last part, as far as it is composed, becomes a message of its own, if it is not.
+    /// A key of the last part is this one of its message.
+    #[cold]
+    fn note_twins(&mut self, number: usize) {
+        let first = self.parts.len() - self.line.parts();
+        self.parts[first].note_twins();
+        self.last_mut().note_twins();
+        let mut keys = 0;
+        let owner = self.parts.range_mut(first..).find(|part| {
+            keys += part.key_count() as usize;
+            number < keys
+        });
+        owner.expect("the key is one of its message").note_twins();
+    }
+
+    /// The last part, as far as it is composed, becomes a message of its own, if it is not, to which nothing is joined.
     #[cold]
     fn set_aside(&mut self) {
-        let (out_end, count) = (self.out_end(), self.parts.len());
+        let (count, out_start) = (self.parts.len(), self.out_start);
         let part = self.last_mut();
-        if !part.is_joined() {
+        let was_joined = part.is_joined();
+        part.set_sharing(Sharing::Alone);
+        if !was_joined {
             return;
         }
-        part.set_sharing(Sharing::MayBeJoined);
-        let composed = usize::try_from(out_end - part.start()).expect("it is composed in memory");
-        let start = part.start() + LINE_END.len() as u64;
+        let end = part.start();
+        let start = end + LINE_END.len() as u64;
         part.set_start(start);
         self.parts[count - 2].set_end(start);
+        let begin = usize::try_from(end - out_start).expect("it is composed in memory");
+        let composed = self.out.len() - begin;
         let message = self.out.end();
-        let begin = message.len() - composed;
+        message.truncate(message.len() - composed);
         message.extend_from_slice(LINE_END);
         message.extend_from_slice(VERB);
-        message[begin..].rotate_right(LINE_END.len() + VERB.len());
-        self.line.begin_at_last_part(start, self.keys.as_slice());
+        let keys = self.keys.as_slice();
+        Names(&keys[keys.len() - self.last_key_bytes..]).for_each(|key| push_word(message, key));
     }
 
     #[inline]
@@ -339,6 +366,12 @@ impl Pipeline {
         self.parts.front().is_some_and(Part::is_joined)
     }
 
+    /// Whether the message of the head has keys that are asked for once for several parts.
+    #[inline]
+    pub(super) fn has_twins_at_head(&self) -> bool {
+        self.parts.front().is_some_and(Part::has_twins)
+    }
+
     /// Whether the next reply is to a request that was given up.
     pub(super) fn is_head_given_up(&self) -> bool {
         self.parts.front().is_some_and(|head| head.is_load() && head.request().is_none())
@@ -405,6 +438,11 @@ impl Pipeline {
     #[inline]
     pub(super) const fn parts_mut(&mut self) -> &mut VecDeque<Part> {
         &mut self.parts
+    }
+
+    /// The same, and the keys of all, each after its length.
+    pub(super) fn parts_and_keys(&mut self) -> (&mut VecDeque<Part>, &[u8]) {
+        (&mut self.parts, self.keys.as_slice())
     }
 
     /// Each part, with its keys, each after its length.
@@ -530,6 +568,13 @@ impl Pipeline {
     }
 }
 
+/// Appends a space and the word.
+#[inline(always)]
+fn push_word(out: &mut Vec<u8>, word: &[u8]) {
+    out.push(b' ');
+    out.extend_from_slice(word);
+}
+
 /// How many bytes the first keys take, each after its length.
 #[inline]
 fn len_of(keys: &[u8], count: u32) -> usize {
@@ -540,122 +585,4 @@ fn len_of(keys: &[u8], count: u32) -> usize {
 fn latest_deadline<'a>(parts: impl Iterator<Item = &'a Part> + Clone) -> Option<Instant> {
     let awaited = parts.clone().any(|part| part.request().is_some());
     (!awaited).then(|| parts.map(Part::deadline).max().unwrap_or(Instant::ZERO))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{servers::begun::Begun, wire::names::Names};
-    use weir_protocol::RetrievalVerb;
-
-    fn at(nanos: u64) -> Instant {
-        Instant::from_nanos(nanos)
-    }
-
-    fn new_part(request: RequestKey) -> NewPart {
-        NewPart::of(request, Expected::Retrieval, Begun::at(at(0)))
-    }
-
-    /// A get that is joined to the one before, if that may be.
-    fn get(pipeline: &mut Pipeline, request: usize, keys: &[&str]) -> bool {
-        let joins = pipeline.open_line();
-        pipeline.begin(new_part(RequestKey::from_index(request)), Purpose::Request, at(100), at(0));
-        let text = keys.join(" ");
-        let retrieval = Retrieval::of(RetrievalVerb::Get, text.as_bytes(), keys.len());
-        pipeline.begin_retrieval(retrieval, true, joins);
-        retrieval.keys().for_each(|key| pipeline.push_key(key));
-        pipeline.end_retrieval()
-    }
-
-    fn output(pipeline: &Pipeline) -> &str {
-        std::str::from_utf8(pipeline.output(false)).expect("text")
-    }
-
-    fn keys_of(pipeline: &Pipeline) -> Vec<Vec<&[u8]>> {
-        pipeline.parts_with_keys().map(|(_, keys)| Names(keys).collect()).collect()
-    }
-
-    #[test]
-    fn gets_that_wait_share_a_message_until_the_driver_takes_it() {
-        let mut pipeline = Pipeline::default();
-        assert!(!get(&mut pipeline, 1, &["a"]));
-        assert!(get(&mut pipeline, 2, &["b", "c"]));
-        assert_eq!(output(&pipeline), "get a b c\r\n");
-        let mut taken = Vec::new();
-        assert_eq!(pipeline.dequeue(false, |request, before| taken.push((request.index(), before))), 2);
-        assert_eq!(taken, [(1, 0), (2, 1)]);
-        assert!(!get(&mut pipeline, 3, &["d"]));
-        assert_eq!(output(&pipeline), "get a b c\r\nget d\r\n");
-        assert_eq!(keys_of(&pipeline), [vec![&b"a"[..]], vec![b"b", b"c"], vec![b"d"]]);
-        assert_eq!((pipeline.sharer_count(), pipeline.is_head_followed()), (2, true));
-    }
-
-    #[test]
-    fn a_key_that_the_message_has_begins_a_message_of_its_own() {
-        let mut pipeline = Pipeline::default();
-        get(&mut pipeline, 1, &["a"]);
-        assert!(!get(&mut pipeline, 2, &["b", "a"]));
-        assert!(get(&mut pipeline, 3, &["c"]), "it stands behind the second");
-        assert_eq!(output(&pipeline), "get a\r\nget b a c\r\n");
-        assert_eq!(pipeline.sharer_count(), 1);
-    }
-
-    #[test]
-    fn a_request_is_forwarded_when_the_last_byte_of_its_message_is_written() {
-        let mut pipeline = Pipeline::default();
-        get(&mut pipeline, 1, &["a"]);
-        get(&mut pipeline, 2, &["b"]);
-        pipeline.dequeue(false, |_, _| ());
-        let mut forwarded = Vec::new();
-        pipeline.note_written(3, at(5), |request| forwarded.push(request.index()));
-        assert!(forwarded.is_empty() && pipeline.head().is_some());
-        pipeline.note_written("get a b\r\n".len() - 3, at(6), |request| forwarded.push(request.index()));
-        assert_eq!(forwarded, [1, 2], "they left together");
-        assert!(pipeline.output(false).is_empty());
-        pipeline.take_keys(2);
-        assert_eq!(pipeline.take_head().request(), Some(RequestKey::from_index(1)));
-        assert_eq!(pipeline.keys_of_head(), b"\x01b");
-        assert!(pipeline.is_within_message());
-    }
-
-    #[test]
-    fn what_was_begun_is_over_with_the_connection_and_what_waits_stays() {
-        let mut pipeline = Pipeline::default();
-        get(&mut pipeline, 1, &["a"]);
-        pipeline.dequeue(false, |_, _| ());
-        get(&mut pipeline, 2, &["b"]);
-        pipeline.note_written(3, at(5), |_| ());
-        assert_eq!(pipeline.output(true), b" a\r\n", "only the rest of what was begun is written");
-        assert_eq!(pipeline.begun_settled_at(), None, "a request waits for it");
-        let mut over = Vec::new();
-        let (count, lost) = pipeline.drop_begun(|part| over.push(part.request()));
-        assert_eq!((count, over, lost), (1, vec![Some(RequestKey::from_index(1))], LostMessages::default()));
-        assert_eq!((output(&pipeline), pipeline.keys_of_head()), ("get b\r\n", &b"\x01b"[..]));
-        pipeline.clear();
-        assert!(pipeline.is_quiet() && pipeline.settled_at() == Some(Instant::ZERO));
-    }
-
-    #[test]
-    fn repair_messages_and_begun_writes_are_at_stake_and_reads_are_not() {
-        let mut pipeline = Pipeline::default();
-        let mut send = |purpose, expected| {
-            let created = Begun::at(at(0));
-            let part = match purpose {
-                Purpose::Request => NewPart::of(RequestKey::from_index(1), expected, created),
-                _ => NewPart::of_nobody(expected, created),
-            };
-            pipeline.begin(part, purpose, at(100), at(0));
-            pipeline.message().extend_from_slice(b"1234");
-            pipeline.end_message();
-        };
-        send(Purpose::Delete, Expected::Deletion);
-        send(Purpose::Delete, Expected::Deletion);
-        send(Purpose::Flush, Expected::Flush);
-        send(Purpose::Request, Expected::Storage);
-        let lost = pipeline.lost_messages();
-        assert_eq!((lost.deletes(), lost.has_flush(), lost.has_writes()), (2, true, false));
-        pipeline.dequeue(false, |_, _| ());
-        pipeline.note_written(13, at(1), |_| ());
-        assert!(pipeline.lost_messages().has_writes(), "the server has its first byte");
-    }
 }

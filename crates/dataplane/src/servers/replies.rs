@@ -107,12 +107,16 @@ impl Replies {
         self.scanner.reset();
     }
 
-    /// What has come of the reply is forgotten, and so will be what is still to come of the value at its end. Returns the request that waited
-    /// for that, and which part of it.
-    pub(super) fn throw_away(&mut self, pipeline: &mut Pipeline) -> Option<(RequestKey, u32)> {
+    /// What has come of the reply is forgotten, and so will be what is still to come of the value at its end. Returns the requests that
+    /// waited for that, and which part of each.
+    pub(super) fn throw_away(&mut self, pipeline: &mut Pipeline) -> Vec<(RequestKey, u32)> {
         self.drop_values();
-        let part = pipeline.parts_mut().get_mut(self.scattered.throw_away())?;
-        Some((part.take_request()?, part.index()))
+        let parts = self.scattered.throw_away(pipeline.parts(), pipeline.keys());
+        let failed = parts.into_iter().filter_map(|part| {
+            let part = pipeline.parts_mut().get_mut(part)?;
+            Some((part.take_request()?, part.index()))
+        });
+        failed.collect()
     }
 
     /// Another connection is made: nothing has come on that.
@@ -224,6 +228,10 @@ impl Replies {
     ) -> Result<Option<(Reply, bool)>, Violation> {
         let Self { ordinals, cursor, scanner, scattered, .. } = self;
         let (parts, keys) = (pipeline.parts(), pipeline.keys());
+        if pipeline.has_twins_at_head() && !scattered.is_under_way() {
+            ordinals.clear();
+            scattered.begin(pipeline.sharer_count(), 0, 0);
+        }
         if scattered.is_under_way() {
             let found = scattered.scan(scanner, bytes, parts, keys)?;
             return Ok(found.map(|reply| (reply, false)));
@@ -246,11 +254,31 @@ impl Replies {
             scattered.begin(pipeline.sharer_count(), cursor.ordinal, cursor.at);
         }
         let taken = scattered.take(pipeline.parts_mut(), (bytes, scanner.values()), ordinals, kept_max);
-        if matches!(taken, Sorted::Only(_)) {
-            ordinals.clear();
-            ordinals.push(0);
-        }
+        self.note_only(&taken);
         taken
+    }
+
+    /// The values that were taken last may be those of other parts, too, which ask for the same key: what becomes of them for the next of
+    /// these.
+    pub(super) fn take_for_twin(
+        &mut self,
+        pipeline: &mut Pipeline,
+        bytes: &[u8],
+        kept_max: usize,
+    ) -> Option<Sorted> {
+        let Self { scanner, scattered, .. } = self;
+        let (parts, keys) = pipeline.parts_and_keys();
+        let taken = scattered.take_for_twin(parts, keys, (bytes, scanner.values()), kept_max)?;
+        self.note_only(&taken);
+        Some(taken)
+    }
+
+    /// If it is the only value of a part, the reply that is delivered next has that.
+    fn note_only(&mut self, taken: &Sorted) {
+        if matches!(taken, Sorted::Only(_)) {
+            self.ordinals.clear();
+            self.ordinals.push(0);
+        }
     }
 
     /// Whether values of a message have come, and none of its parts has left its place since.
@@ -282,9 +310,15 @@ impl Replies {
         beyond_idle(self.input.capacity()) + self.scattered.held_bytes()
     }
 
+    /// What was kept for a part was delivered.
+    pub(super) fn recycle(&mut self, kept: Kept) {
+        self.scattered.recycle(kept);
+    }
+
     /// Frees the buffers that are empty.
     pub(super) fn give_memory_back(&mut self) {
         give_back(&mut self.input);
+        self.scattered.give_memory_back();
     }
 }
 
@@ -373,7 +407,7 @@ mod tests {
         assert_eq!(replies.scan(Expected::Retrieval, beginning), Ok(None));
         replies.keep(beginning.to_vec());
         let to_come = replies.needed() - beginning.len();
-        assert_eq!(replies.throw_away(&mut pipeline), Some((RequestKey::from_index(0), 0)));
+        assert_eq!(replies.throw_away(&mut pipeline), [(RequestKey::from_index(0), 0)]);
         assert_eq!((replies.input_len(), replies.is_coming(), replies.has_begun()), (0, true, false));
         assert_eq!(replies.skip(10), (10, false));
         assert_eq!(replies.skip(to_come), (to_come - 10, true));

@@ -2,6 +2,7 @@
 
 use crate::world::{MS, TIMEOUT, World, slot};
 use weir_dataplane::{Config, Event, JoinGets, ReadPolicy, SessionId};
+use weir_protocol::Limits;
 use weir_timing::{Operation, Stage};
 
 /// One server, and this many clients.
@@ -102,27 +103,133 @@ fn one_client_may_ask_for_several_keys_at_once_in_requests_of_their_own() {
 }
 
 #[test]
-fn nothing_but_gets_is_joined_and_nothing_overtakes() {
-    let (mut world, clients) = world_of(7, Config::default());
-    let asked = world
-        .all_ask(&clients, &["get a", "set a 0 0 1\r\nx", "get a", "gets a", "get b", "gat 0 c", "get c"]);
-    assert_eq!(asked, "get a\r\nset a 0 0 1\r\nx\r\nget a\r\ngets a\r\nget b\r\ngat 0 c\r\nget c\r\n");
+fn nothing_but_gets_of_some_keys_is_joined() {
+    let (mut world, clients) = world_of(5, Config::default());
+    let asked = world.all_ask(&clients, &["get a", "gets a", "get b", "gat 0 c", "get c"]);
+    assert_eq!(asked, "get a\r\ngets a\r\nget b\r\ngat 0 c\r\nget c\r\n");
     assert_eq!(world.report().counters.gets_joined, 0);
 }
 
 #[test]
-fn a_key_is_in_a_message_once_for_each_line() {
-    let (mut world, clients) = world_of(6, Config::default());
-    let asked = world.all_ask(&clients, &["get a", "get b", "get a", "get c", "get x b c", "get c"]);
-    assert_eq!(asked, "get a b\r\nget a c\r\nget x b c\r\nget c\r\n");
-    // The second `a` came after the first had gone.
-    let reply = ["END\r\n", &value("a", "1"), "END\r\n", "END\r\n", "END\r\n"].concat();
-    world.server_says(0, &reply);
-    let answers = world.all_get(&clients);
-    assert_eq!(
-        answers,
-        ["END\r\n", "END\r\n", &(value("a", "1") + "END\r\n"), "END\r\n", "END\r\n", "END\r\n"]
-    );
+fn a_key_is_asked_for_once_and_answered_to_all_who_want_it() {
+    let gets = ["get a", "get b", "get a", "get c", "get x b c", "get c"];
+    let hit = |values: &[(&str, &str)]| -> String {
+        values.iter().map(|(key, data)| value(key, data)).collect::<String>() + "END\r\n"
+    };
+    for (reply, expected) in [
+        // As it was asked for.
+        (hit(&[("a", "1"), ("b", "2"), ("c", "3"), ("x", "4")]), [true; 4]),
+        // In another order.
+        (hit(&[("x", "4"), ("c", "3"), ("b", "2"), ("a", "1")]), [true; 4]),
+        (hit(&[("c", "3"), ("a", "1")]), [true, false, true, false]),
+        (hit(&[("b", "2")]), [false, true, false, false]),
+        (hit(&[]), [false; 4]),
+    ] {
+        for cut in 0..reply.len() {
+            let (mut world, clients) = world_of(6, Config::default());
+            assert_eq!(world.all_ask(&clients, &gets), "get a b c x\r\n");
+            world.server_says(0, &reply[..cut]);
+            world.server_says(0, &reply[cut..]);
+            let has = |wanted: &[(usize, &str, &str)]| -> String {
+                let found = wanted.iter().filter(|(number, ..)| expected[*number]);
+                found.map(|(_, key, data)| value(key, data)).collect::<String>() + "END\r\n"
+            };
+            let (a, b, c, x) = ((0, "a", "1"), (1, "b", "2"), (2, "c", "3"), (3, "x", "4"));
+            let all = [has(&[a]), has(&[b]), has(&[a]), has(&[c]), has(&[x, b, c]), has(&[c])];
+            assert_eq!(world.all_get(&clients), all, "cut at {cut} of {reply:?}");
+            assert_eq!(world.report().counters.gets_joined, 5);
+            assert!(world.dataplane.is_quiet(), "nothing is left behind");
+        }
+    }
+}
+
+#[test]
+fn a_value_that_two_want_comes_once() {
+    let (mut world, clients) = world_of(2, Config::default());
+    world.all_ask(&clients, &["get a", "get a"]);
+    world.server_says(0, &(value("a", "1") + &value("a", "2")));
+    assert_eq!(world.all_get(&clients), vec![value("a", "1") + "END\r\n"; 2]);
+    // Nobody asked for the second: the connection cannot be trusted.
+    assert!(world.events.contains(&Event::Disconnect(slot(0))));
+}
+
+#[test]
+fn whose_time_is_up_gets_nothing_of_what_others_still_wait_for() {
+    let (mut world, clients) = world_of(2, Config::default());
+    world.send(clients[0], "get a\r\n");
+    world.pass(TIMEOUT / 2);
+    world.send(clients[1], "get a\r\n");
+    assert_eq!(world.server_gets(0), "get a\r\n");
+    world.pass(TIMEOUT / 2);
+    assert_eq!(world.client_gets(clients[0]), "SERVER_ERROR timeout s:1\r\n");
+    world.server_says(0, &(value("a", "1") + "END\r\n"));
+    assert_eq!(world.all_get(&clients), [String::new(), value("a", "1") + "END\r\n"]);
+    assert!(world.dataplane.is_quiet());
+}
+
+#[test]
+fn a_write_goes_ahead_of_gets_that_wait_but_not_of_its_own_clients_get_of_the_key() {
+    let (mut world, clients) = world_of(4, Config::default());
+    world.send(clients[0], "get a\r\nset b 0 0 1\r\nx\r\nget b\r\n");
+    world.send(clients[1], "delete a\r\nget c\r\n");
+    world.send(clients[2], "mg d v\r\nget e\r\n");
+    assert_eq!(world.server_gets(0), "set b 0 0 1\r\nx\r\ndelete a\r\nmg d v\r\nget a b c e\r\n");
+    let said = "STORED\r\nDELETED\r\nEN\r\n".to_owned() + &value("b", "x") + "END\r\n";
+    world.server_says(0, &said);
+    let first = "END\r\nSTORED\r\n".to_owned() + &value("b", "x") + "END\r\n";
+    assert_eq!(world.all_get(&clients[..3]), [&first, "DELETED\r\nEND\r\n", "EN\r\nEND\r\n"]);
+    // What the client reads first, it reads before it writes.
+    world.send(clients[3], "get a\r\nset a 0 0 1\r\nx\r\nget a\r\n");
+    world.send(clients[0], "get b\r\n");
+    assert_eq!(world.server_gets(0), "get a\r\nset a 0 0 1\r\nx\r\nget a b\r\n");
+    let said = "END\r\nSTORED\r\n".to_owned() + &value("a", "x") + &value("b", "x") + "END\r\n";
+    world.server_says(0, &said);
+    assert_eq!(world.client_gets(clients[0]), value("b", "x") + "END\r\n");
+    assert_eq!(world.client_gets(clients[3]), "END\r\nSTORED\r\n".to_owned() + &value("a", "x") + "END\r\n");
+    assert!(world.dataplane.is_quiet());
+}
+
+#[test]
+fn what_has_no_one_key_and_what_is_long_goes_ahead_of_nothing() {
+    let limits = Limits { flush_allowed: true, ..Limits::default() };
+    let config = Config { limits, ..Config::default() };
+    let (mut world, clients) = world_of(2, config);
+    world.send(clients[0], "get a\r\n");
+    world.send(clients[1], "flush_all\r\nget b\r\n");
+    assert_eq!(world.server_gets(0), "get a\r\nflush_all\r\nget b\r\n");
+    world.server_says(0, "END\r\nOK\r\nEND\r\n");
+    let long = format!("set c 0 0 5000\r\n{}\r\n", "x".repeat(5000));
+    world.send(clients[0], "get a\r\n");
+    world.send(clients[1], &format!("{long}get b\r\n"));
+    assert_eq!(world.server_gets(0), format!("get a\r\n{long}get b\r\n"));
+}
+
+#[test]
+fn who_came_behind_and_is_late_first_is_given_up_first() {
+    let (mut world, clients) = world_of(2, Config::default());
+    world.send(clients[0], "get a\r\n");
+    world.pass(MS);
+    // It goes ahead of the get, and has more time.
+    world.send(clients[1], "delete b\r\n");
+    assert_eq!(world.server_gets(0), "delete b\r\nget a\r\n");
+    world.pass(TIMEOUT - MS);
+    assert_eq!(world.all_get(&clients), ["SERVER_ERROR timeout s:1\r\n", ""]);
+    world.pass(MS);
+    assert_eq!(world.all_get(&clients), ["", "SERVER_ERROR timeout s:1\r\n"]);
+}
+
+#[test]
+fn after_an_error_a_key_is_asked_for_again_once() {
+    let (mut world, clients) = world_of(5, Config::default());
+    world.all_ask(&clients, &["get a", "get b", "get a", "get a", "get b c"]);
+    let error = "SERVER_ERROR out of memory writing get response\r\n";
+    world.server_says(0, error);
+    assert_eq!(world.server_gets(0), "get a\r\nget b\r\nget b c\r\n");
+    world.server_says(0, &(value("a", "1") + "END\r\n" + error + "END\r\n"));
+    let a = value("a", "1") + "END\r\n";
+    assert_eq!(world.all_get(&clients), [&a, error, &a, &a, "END\r\n"]);
+    assert_eq!(world.report().counters.gets_asked_alone, 5);
+    assert!(world.dataplane.is_quiet());
 }
 
 #[test]
@@ -137,7 +244,8 @@ fn an_error_is_asked_about_again_by_all_that_got_nothing_yet() {
     let (mut world, clients) = world_of(4, Config::default());
     world.all_ask(&clients, &["get a", "get b c", "get d", "set e 0 0 1\r\nx"]);
     let error = "SERVER_ERROR out of memory writing get response\r\n";
-    world.server_says(0, &(value("a", "1") + &value("b", "2") + error + "STORED\r\n"));
+    // The write went ahead of the gets.
+    world.server_says(0, &("STORED\r\n".to_owned() + &value("a", "1") + &value("b", "2") + error));
     assert_eq!(world.all_get(&clients), [&(value("a", "1") + "END\r\n"), "", "", "STORED\r\n"]);
     assert_eq!(world.server_gets(0), "get b c\r\nget d\r\n");
     world.server_says(0, &(value("b", "2") + error + error));
@@ -435,8 +543,8 @@ fn a_foreign_value_costs_no_other_its_answer() {
 fn who_has_sent_a_change_behind_its_get_gets_the_error() {
     let (mut world, clients) = world_of(2, Config::default());
     world.send(clients[1], "get c\r\nget d\r\n");
-    world.send(clients[0], "get a\r\nset e 0 0 1 noreply\r\n1\r\n");
-    assert_eq!(world.server_gets(0), "get c d a\r\nset e 0 0 1\r\n1\r\n");
+    world.send(clients[0], "get a\r\nset a 0 0 1 noreply\r\n1\r\n");
+    assert_eq!(world.server_gets(0), "get c d a\r\nset a 0 0 1\r\n1\r\n");
     world.server_says(0, "SERVER_ERROR no\r\nSTORED\r\n");
     assert_eq!(world.client_gets(clients[0]), "SERVER_ERROR no\r\n", "it would read what it wrote later");
     assert_eq!(world.server_gets(0), "get c\r\nget d\r\n");

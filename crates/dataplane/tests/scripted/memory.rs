@@ -2,12 +2,16 @@
 
 use crate::world::{MS, World, slot};
 use std::sync::Arc;
-use weir_dataplane::{Budget, Config, Event, SessionId};
+use weir_dataplane::{Budget, Config, Event, JoinGets, SessionId};
 
 const LIMIT: usize = 1 << 20;
 
+fn config() -> Config {
+    Config { buffer_bytes_max: LIMIT, large_value_bytes: usize::MAX, ..Config::default() }
+}
+
 fn world() -> World {
-    World::with(1, 1, Config { buffer_bytes_max: LIMIT, large_value_bytes: usize::MAX, ..Config::default() })
+    World::with(1, 1, config())
 }
 
 /// A reply with a value of this many bytes.
@@ -60,7 +64,7 @@ fn a_client_that_leaves_replies_unread_is_not_read_while_much_is_held() {
 
 #[test]
 fn replies_for_clients_that_do_not_read_are_refused_before_those_for_others() {
-    let mut world = world();
+    let mut world = World::with(1, 1, Config { join_gets: JoinGets::Off, ..config() });
     let deaf = world.client();
     world.send(deaf, &"get a\r\n".repeat(10));
     world.server_gets(0);
@@ -80,6 +84,23 @@ fn replies_for_clients_that_do_not_read_are_refused_before_those_for_others() {
     let out = world.client_gets(deaf);
     assert_eq!(out.matches("SERVER_ERROR buffer-full proxy\r\n").count() as u64, refused);
     assert_eq!(out.matches("END\r\n").count() as u64, 10 - refused);
+}
+
+#[test]
+fn one_value_for_many_who_want_it_does_not_go_beyond_the_limit() {
+    let mut world = world();
+    let clients: Vec<_> = (0..20).map(|_| world.client()).collect();
+    for client in &clients {
+        world.send(*client, "get a\r\n");
+    }
+    assert_eq!(world.server_gets(0), "get a\r\n");
+    world.server_says(0, &reply(LIMIT / 5));
+    assert!(held(&world) <= LIMIT, "{}", held(&world));
+    let answers: Vec<_> = clients.iter().map(|client| world.client_gets(*client)).collect();
+    let refused = answers.iter().filter(|answer| *answer == "SERVER_ERROR buffer-full proxy\r\n").count();
+    assert_eq!(world.report().counters.buffer_refusals_full, refused as u64);
+    assert!((14..20).contains(&refused), "{refused}");
+    assert!(answers.iter().all(|answer| answer.starts_with("SERVER_ERROR") || *answer == reply(LIMIT / 5)));
 }
 
 #[test]

@@ -128,7 +128,7 @@ fn to_connect_has_a_time_of_its_own() {
 fn a_lost_connection_fails_what_was_on_it_and_is_made_again() {
     let mut world = World::new(1, 1);
     let client = world.client();
-    world.send(client, "get a\r\nset b 0 0 1\r\nx\r\n");
+    world.send(client, "get a\r\nset a 0 0 1\r\nx\r\n");
     world.server_gets(0);
     world.server_says(0, "VALUE a 0 1\r\n");
     world.dataplane.handle_server_disconnected(slot(0), world.now);

@@ -2,6 +2,7 @@
 
 use crate::{
     Fault, Mutation,
+    memory::budget::SMALL_REPLY_BYTES,
     requests::Requests,
     requests::ask_alone::{Sharer, ask_alone},
     requests::base::Base,
@@ -21,7 +22,8 @@ pub(super) fn deliver_shared(
     bytes: &[u8],
     now: Instant,
 ) {
-    if reply.status == Status::Values && base.fleet.config.is_without(Mutation::MissAtEnd) {
+    let is_scattered = base.fleet.servers[server].is_scattered();
+    if reply.status == Status::Values && !is_scattered && base.fleet.config.is_without(Mutation::MissAtEnd) {
         let part = base.fleet.servers[server].complete_joined();
         deliver_part(requests, base, server, part, reply, (bytes, None), now);
     } else if reply.status == Status::Values {
@@ -42,14 +44,22 @@ fn deliver_values(
     now: Instant,
 ) {
     let kept_max = base.fleet.config.server_buffer_bytes_max;
-    match base.fleet.servers[server].take_values(bytes, kept_max) {
-        Sorted::Kept => {}
-        Sorted::Only(part) => deliver_part(requests, base, server, part, reply, (bytes, None), now),
-        Sorted::Last(part, kept) => deliver_kept(requests, base, server, part, &kept, now),
-        Sorted::TooLarge(request, part) => {
-            base.meter.counters().server_replies_too_large += 1;
-            requests.part_failed(base, (request, part.index()), Fault::Buffer, server, now);
+    let mut sorted = Some(base.fleet.servers[server].take_values(bytes, kept_max));
+    while let Some(taken) = sorted {
+        let session = taken.request().map(|request| requests.services[request].session);
+        match taken {
+            Sorted::Kept => {}
+            Sorted::Only(part) => deliver_part(requests, base, server, part, reply, (bytes, None), now),
+            Sorted::Last(part, kept) => deliver_kept(requests, base, server, part, kept, now),
+            Sorted::TooLarge(place, part) => deliver_nothing(requests, base, server, (place, part), now),
         }
+        // One value becomes bytes for many clients: what the first hold counts for the next.
+        if bytes.len() > SMALL_REPLY_BYTES
+            && let Some(id) = session.filter(|id| base.clients.get(*id).is_some())
+        {
+            base.clients.recharge(id);
+        }
+        sorted = base.fleet.servers[server].take_for_twin(bytes, kept_max);
     }
 }
 
@@ -58,13 +68,34 @@ fn deliver_kept(
     base: &mut Base,
     server: Slot,
     part: Part,
-    kept: &Kept,
+    kept: Kept,
     now: Instant,
 ) {
     let len = kept.bytes().len();
     let reply = Reply { len, answer_len: len, status: Status::Values, last_line: len };
-    base.fleet.servers[server].take_ordinals_of(kept);
+    base.fleet.servers[server].take_ordinals_of(&kept);
     deliver_part(requests, base, server, part, reply, (kept.bytes(), Some(kept.values())), now);
+    base.fleet.servers[server].recycle(kept);
+}
+
+/// There is no room to keep what has come for the part in this place. If others want the same keys, what is kept for them takes the room:
+/// alone it needs no more than its own values.
+#[cold]
+fn deliver_nothing(
+    requests: &mut Requests,
+    base: &mut Base,
+    server: Slot,
+    (place, part): (usize, Part),
+    now: Instant,
+) {
+    let keys = base.fleet.servers[server].keys_at(place);
+    if part.has_twins() && ask_alone(&mut requests.services, base, &Sharer { part, keys }, server, now) {
+        return;
+    }
+    base.meter.counters().server_replies_too_large += 1;
+    if let Some(request) = part.request() {
+        requests.part_failed(base, (request, part.index()), Fault::Buffer, server, now);
+    }
 }
 
 /// What no value came for is a miss now.
@@ -87,7 +118,7 @@ fn deliver_end(
     while std::mem::take(&mut is_first) || base.fleet.servers[server].is_within_message() {
         match base.fleet.servers[server].end_part() {
             (part, _) if part.is_answered() => {}
-            (part, Some(kept)) => deliver_kept(requests, base, server, part, &kept, now),
+            (part, Some(kept)) => deliver_kept(requests, base, server, part, kept, now),
             (part, None) => deliver_part(requests, base, server, part, end, (line, None), now),
         }
     }

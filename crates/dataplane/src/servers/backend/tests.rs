@@ -19,7 +19,7 @@ fn ask(backend: &mut Backend, keys: &[&str], config: &Config) {
         let part = NewPart::of(RequestKey::from_index(request), Expected::Retrieval, Begun::at(at(0)))
             .deciding(true);
         let retrieval = Retrieval::of(RetrievalVerb::Get, key.as_bytes(), 1);
-        backend.begin_retrieval(part, (retrieval, 1), config, at(0));
+        backend.begin_retrieval((part, false), (retrieval, 1), config, at(0));
         backend.push_key(key.as_bytes());
         backend.end_retrieval();
     }

@@ -6,6 +6,15 @@
 //!   get d    ╯                       END        `get a` has got nothing, `get b c` what was kept
 //! ```
 //!
+//! A key that several parts want is asked for once (`pipeline/line.rs`), and its value is the answer to all of them. Replies to such messages
+//! are read here from their beginning:
+//!
+//! ```text
+//!   get a    ╮                       VALUE a    the whole reply to `get a`; kept for `get b a`
+//!   get b a  ├─ get a b              VALUE b    `get b a` is answered with both, in its own order
+//!   get a    ╯                                  the third was answered with the first
+//! ```
+//!
 //! A server may leave keys out, and may answer in any order. So a value is looked for among all keys of the message: first behind the one
 //! that came last, where it is if the server keeps the order. What belongs to a part that lacks other values is kept here until these come
 //! or the reply ends. It is asked whose a value is, and answers what is to be done with it.
@@ -25,9 +34,17 @@ pub(super) struct Scattered {
     place: Place,
     /// The key of the value that is coming.
     owner: Option<Place>,
+    /// Of a value that was taken: where its key stands, and where to look for it next.
+    twins: Option<(usize, Place)>,
     kept: Vec<Kept>,
     kept_bytes: usize,
+    /// Empty ones, whose memory is used again.
+    pool: Vec<Kept>,
 }
+
+/// At most this many are kept to be used again, with at most this much memory each, in bytes.
+const POOL_MAX: usize = 16;
+const POOL_BYTES_MAX: usize = 4 << 10;
 
 /// A key of the message.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,8 +75,18 @@ pub(crate) enum Sorted {
     Only(Part),
     /// It was the last one of this part that was missing.
     Last(Part, Kept),
-    /// There is no room for it: this part of this request fails.
-    TooLarge(RequestKey, Part),
+    /// There is no room for it: the part in this place gets no answer from this reply.
+    TooLarge(usize, Part),
+}
+
+impl Sorted {
+    /// The request that it concerns.
+    pub(crate) fn request(&self) -> Option<RequestKey> {
+        match self {
+            Self::Kept => None,
+            Self::Only(part) | Self::Last(part, _) | Self::TooLarge(_, part) => part.request(),
+        }
+    }
 }
 
 impl Scattered {
@@ -76,13 +103,31 @@ impl Scattered {
     /// No part of the message is left, or the connection is lost.
     pub(super) fn end(&mut self) {
         if self.is_under_way() {
-            *self = Self::default();
+            let (mut kept, pool) = (mem::take(&mut self.kept), mem::take(&mut self.pool));
+            kept.clear();
+            *self = Self { kept, pool, ..Self::default() };
         }
     }
 
-    /// What memory it takes, in bytes.
+    /// What memory it takes, in bytes, but for the little that is used again.
     pub(super) fn held_bytes(&self) -> usize {
         self.kept_bytes
+    }
+
+    /// What was kept was delivered: its memory is used again.
+    pub(super) fn recycle(&mut self, mut kept: Kept) {
+        if self.pool.len() < POOL_MAX && kept.bytes.capacity() <= POOL_BYTES_MAX {
+            kept.clear();
+            self.pool.push(kept);
+        }
+    }
+
+    /// Frees what is kept to be used again.
+    pub(super) fn give_memory_back(&mut self) {
+        self.pool = Vec::new();
+        if self.kept.is_empty() {
+            self.kept = Vec::new();
+        }
     }
 
     /// Looks for one value at the front of `bytes`, or for the line that ends the reply.
@@ -144,9 +189,66 @@ impl Scattered {
         kept_max: usize,
     ) -> Sorted {
         let owner = self.owner.take();
+        self.twins = owner.filter(|owner| parts[owner.part].has_twins()).map(|it| (it.at, Place::default()));
+        self.give(parts, owner, (bytes, values), ordinals, kept_max)
+    }
+
+    /// The value that was taken last is that of other parts, too, which ask for the same key: gives it to the next of these.
+    pub(super) fn take_for_twin(
+        &mut self,
+        parts: &mut VecDeque<Part>,
+        keys: &[u8],
+        value: (&[u8], &[ValueSpan]),
+        kept_max: usize,
+    ) -> Option<Sorted> {
+        let (key, from) = self.twins.take()?;
+        let (twin, next) = self.find_twin(parts, keys, key, from)?;
+        self.twins = Some((key, next));
+        Some(self.give(parts, Some(twin), value, &[], kept_max))
+    }
+
+    /// The next part from `place` on, which is the first key of a part, that asks for the key at `key` and has no value of it; and where
+    /// the part behind it begins.
+    fn find_twin(
+        &self,
+        parts: &VecDeque<Part>,
+        keys: &[u8],
+        key: usize,
+        mut place: Place,
+    ) -> Option<(Place, Place)> {
+        let name_at = |at: usize| &keys[at + 1..][..usize::from(keys[at])];
+        while place.part < self.parts {
+            let part = &parts[place.part];
+            let mut found = None;
+            for ordinal in 0..part.key_count() {
+                let here = Place { ordinal, ..place };
+                if part.has_twins() && name_at(here.at) == name_at(key) && !self.has_come(here, part) {
+                    found = Some(here);
+                }
+                place.at += 1 + usize::from(keys[here.at]);
+            }
+            place.part += 1;
+            if let Some(found) = found {
+                return Some((found, place));
+            }
+        }
+        None
+    }
+
+    /// Gives values to the part whose key this is, or to the first part.
+    fn give(
+        &mut self,
+        parts: &mut VecDeque<Part>,
+        owner: Option<Place>,
+        (bytes, values): (&[u8], &[ValueSpan]),
+        ordinals: &[u32],
+        kept_max: usize,
+    ) -> Sorted {
         let (index, ordinals) = owner.map_or((0, ordinals), |owner| (owner.part, &[]));
         let part = &mut parts[index];
-        let Some(request) = part.request().filter(|_| !values.is_empty()) else { return Sorted::Kept };
+        if part.request().is_none() || values.is_empty() {
+            return Sorted::Kept;
+        }
         if part.key_count() == 1 {
             let taken = *part;
             part.note_answered();
@@ -154,9 +256,9 @@ impl Scattered {
         }
         if self.kept_bytes + bytes.len() > kept_max {
             let failed = *part;
-            part.take_request();
+            part.note_answered();
             drop(self.take_kept(index));
-            return Sorted::TooLarge(request, failed);
+            return Sorted::TooLarge(index, failed);
         }
         let kept = self.kept_of(index);
         let start = kept.bytes.len();
@@ -177,7 +279,8 @@ impl Scattered {
     fn kept_of(&mut self, part: usize) -> &mut Kept {
         let known = self.kept.iter().position(|kept| kept.part == part);
         let index = known.unwrap_or_else(|| {
-            self.kept.push(Kept { part, ..Kept::default() });
+            let empty = self.pool.pop().unwrap_or_default();
+            self.kept.push(Kept { part, ..empty });
             self.kept.len() - 1
         });
         &mut self.kept[index]
@@ -185,16 +288,30 @@ impl Scattered {
 
     fn take_kept(&mut self, part: usize) -> Option<Kept> {
         let index = self.kept.iter().position(|kept| kept.part == part)?;
-        let kept = self.kept.swap_remove(index);
+        let mut kept = self.kept.swap_remove(index);
         self.kept_bytes -= kept.bytes.len();
-        Some(kept.in_order())
+        if !kept.ordinals.is_sorted() {
+            let mut sorted = self.pool.pop().unwrap_or_default();
+            kept.write_in_order(&mut sorted);
+            self.recycle(mem::replace(&mut kept, sorted));
+        }
+        Some(kept)
     }
 
-    /// The value that is coming is thrown away, and with it what was kept for its part. That is the first one while values come in order.
-    pub(super) fn throw_away(&mut self) -> usize {
-        let part = self.owner.take().map_or(0, |owner| owner.part);
-        drop(self.take_kept(part));
-        part
+    /// The value that is coming is thrown away, and with it what was kept for the parts that want it. That is the first one while values
+    /// come in order.
+    pub(super) fn throw_away(&mut self, parts: &VecDeque<Part>, keys: &[u8]) -> Vec<usize> {
+        let owner = self.owner.take();
+        let mut wanted = vec![owner.map_or(0, |owner| owner.part)];
+        if let Some(owner) = owner.filter(|owner| parts[owner.part].has_twins()) {
+            let mut place = Place::default();
+            while let Some((twin, next)) = self.find_twin(parts, keys, owner.at, place) {
+                wanted.push(twin.part);
+                place = next;
+            }
+        }
+        wanted.iter().for_each(|part| drop(self.take_kept(*part)));
+        wanted
     }
 
     /// The reply has ended, and the next part leaves its place: what was kept for it.
@@ -220,20 +337,29 @@ impl Kept {
         &self.ordinals
     }
 
-    /// The values in the order of the keys.
-    fn in_order(mut self) -> Self {
-        if self.ordinals.is_sorted() {
-            return self;
-        }
-        let mut order: Vec<_> = mem::take(&mut self.ordinals).into_iter().zip(&self.values).collect();
-        order.sort_unstable_by_key(|(ordinal, _)| *ordinal);
-        let mut sorted = Self { part: self.part, ..Self::default() };
-        for (ordinal, value) in order {
+    /// Puts the values into `sorted`, in the order of the keys.
+    fn write_in_order(&self, sorted: &mut Self) {
+        sorted.part = self.part;
+        // Each is the one with the least number above the last: there are few.
+        let mut last = None;
+        while let Some((&ordinal, value)) = self
+            .ordinals
+            .iter()
+            .zip(&self.values)
+            .filter(|(ordinal, _)| last.is_none_or(|last| **ordinal > last))
+            .min_by_key(|(ordinal, _)| **ordinal)
+        {
             sorted.values.push(moved_to(value, sorted.bytes.len()));
             sorted.bytes.extend_from_slice(&self.bytes[value.block.clone()]);
             sorted.ordinals.push(ordinal);
+            last = Some(ordinal);
         }
-        sorted
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.values.clear();
+        self.ordinals.clear();
     }
 }
 

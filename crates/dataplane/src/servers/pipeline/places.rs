@@ -1,0 +1,126 @@
+//! Messages that do not go to the end of the queue. Some go ahead of the gets that wait. A get that is asked for again stands beside the
+//! same question of another client.
+
+use super::{BEGUN, Pipeline, line::LINE_END};
+use crate::{
+    servers::part::{NewPart, Part, Purpose, Sharing},
+    wire::ids::RequestKey,
+    wire::names::Names,
+};
+use weir_protocol::Expected;
+use weir_timing::Instant;
+
+/// A longer message does not go ahead of others: its bytes would have to be moved, and theirs.
+const AHEAD_BYTES_MAX: u64 = 4 << 10;
+
+impl Pipeline {
+    /// Where the message that was composed last, which has this one key, may go ahead of the gets in front of it: none of them was taken
+    /// by the driver, and none that `is_own` asks for the same key.
+    #[inline]
+    pub(in crate::servers) fn place_ahead(
+        &self,
+        key: &[u8],
+        is_own: impl Fn(RequestKey) -> bool,
+    ) -> Option<usize> {
+        let last = self.parts.len().checked_sub(1)?;
+        let first = last.checked_sub(self.line.parts())?;
+        let is_open = first >= self.dequeued && last > 0 && self.parts[last - 1].may_be_joined();
+        let is_short = self.parts[last].end() - self.parts[last].start() <= AHEAD_BYTES_MAX;
+        if !is_open || !is_short || self.line.parts() == 0 {
+            return None;
+        }
+        let keys = self.keys.as_slice();
+        let noted = &keys[..keys.len() - self.last_key_bytes];
+        let stays = self.line.find(key, noted).is_some() && self.is_asked_by(key, noted, first, is_own);
+        (!stays).then_some(first)
+    }
+
+    /// Whether a request that `is_own` asks for the key in the parts from `first` on, which are those of the line; `noted`: all keys up to
+    /// theirs.
+    #[cold]
+    fn is_asked_by(
+        &self,
+        key: &[u8],
+        noted: &[u8],
+        first: usize,
+        is_own: impl Fn(RequestKey) -> bool,
+    ) -> bool {
+        let mut keys = Names(&noted[noted.len() - self.line.key_bytes()..]);
+        self.parts.range(first..first + self.line.parts()).any(|part| {
+            let own = keys.by_ref().take(part.key_count() as usize);
+            // All are taken from `keys`, whatever is found.
+            let has_key = own.filter(|name| *name == key).count() > 0;
+            has_key && part.request().is_some_and(&is_own)
+        })
+    }
+
+    /// The message that was composed last goes to this place, ahead of the line.
+    pub(in crate::servers) fn go_ahead(&mut self, place: usize) {
+        let mut part = self.parts.pop_back().expect(BEGUN);
+        let (start, len) = (self.line.start(), part.end() - part.start());
+        let composed = |bytes| usize::try_from(bytes).expect("it is composed in memory");
+        rotate_last(self.out.end(), composed(part.end() - start), composed(len));
+        rotate_last(self.keys.end(), self.line.key_bytes() + self.last_key_bytes, self.last_key_bytes);
+        for part in self.parts.range_mut(place..) {
+            part.move_behind(len);
+        }
+        self.line.move_behind(len);
+        part.set_start(start);
+        part.set_end(start + len);
+        self.parts.insert(place, part);
+    }
+
+    /// The place behind a get that waits in a message of its own, was asked for again as often, and asks for the same keys, each after its
+    /// length.
+    #[cold]
+    pub(in crate::servers) fn place_beside(&self, keys: &[u8], tries: u8) -> Option<usize> {
+        let same = |part: &Part, own: &[u8]| {
+            part.tries() == tries && part.expected() == Expected::Retrieval && own == keys
+        };
+        let waiting = self.parts_with_keys().enumerate().skip(self.dequeued);
+        let found = waiting.filter(|(_, (part, own))| same(part, own)).last();
+        found.map(|(place, _)| place + 1)
+    }
+
+    /// Puts a part behind the one in front of this place: in its message, with its keys, for another request.
+    #[cold]
+    pub(in crate::servers) fn insert_beside(
+        &mut self,
+        place: usize,
+        part: NewPart,
+        deadline: Instant,
+        now: Instant,
+    ) {
+        let before = self.parts[place - 1];
+        let (mut at, mut own) = (0, 0);
+        for (_, keys) in self.parts_with_keys().take(place) {
+            own = keys.len();
+            at += own;
+        }
+        let mut first = place - 1;
+        while self.parts[first].is_joined() {
+            first -= 1;
+        }
+        self.parts[first].note_twins();
+        self.parts[place - 1].note_twins();
+        let end = before.end() - LINE_END.len() as u64;
+        let mut part = Part::new(part, Purpose::Request, end, deadline, now);
+        part.set_end(before.end());
+        part.set_sharing(Sharing::Beside);
+        part.set_tries(before.tries());
+        part.note_twins();
+        (0..before.key_count()).for_each(|_| part.count_key());
+        self.parts.insert(place, part);
+        let taken = self.keys.end().len() - self.keys.len();
+        let (own, at) = (taken + at - own..taken + at, taken + at);
+        let keys = self.keys.end();
+        let same = keys[own].to_vec();
+        keys.splice(at..at, same);
+    }
+}
+
+/// Of the last `len` bytes the last `count` come first.
+fn rotate_last(bytes: &mut [u8], len: usize, count: usize) {
+    let start = bytes.len() - len;
+    bytes[start..].rotate_right(count);
+}
