@@ -22,6 +22,8 @@ TEXTS = Path(__file__).resolve().parent / "deb"
 MAINTAINER = "Weir maintainers <maintainers@weir.invalid>"
 # Raised when the same version is packed anew.
 REVISION = 1
+# Alerts for Prometheus, and what promtool tests them with.
+RULES = ("weir.rules.yml", "weir.rules.test.yml")
 UNITS = (".service", ".socket", ".target", ".path", ".timer")
 SHELLS = {
     "bash": "usr/share/bash-completion/completions/weir",
@@ -66,7 +68,7 @@ def _files(tree: Tree, version: str, weir: Path, printed: Path, licences: bytes,
         f"{documents}/weir.cdx.json.gz": Entry(gzipped(bill)),
         f"{documents}/changelog.gz": Entry(gzipped((tree.root / "CHANGELOG.md").read_bytes())),
         f"{documents}/changelog.Debian.gz": Entry(gzipped(_changelog(tree, version))),
-        f"{documents}/examples/weir.rules.yml": Entry((deploy / "prometheus/weir.rules.yml").read_bytes()),
+        **{f"{documents}/examples/{rules}": Entry((deploy / "prometheus" / rules).read_bytes()) for rules in RULES},
         f"{documents}/examples/weir.dashboard.json": Entry((deploy / "grafana/weir.json").read_bytes()),
     }
     for source in sorted((deploy / "systemd").iterdir()):

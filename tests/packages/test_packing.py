@@ -25,6 +25,8 @@ from packing.programs import look_for_paths
 from packing.tree import MACHINES, PackingError, Tree, read_tree, version_of
 from tests.harness.processes import LIVENESS_S, ROOT, weir_binary
 
+from .systems import INSTALL, documented
+
 # One worker: what is packed once is looked at by many tests.
 pytestmark = pytest.mark.xdist_group("packing")
 
@@ -92,6 +94,25 @@ def test_the_debian_package_has_a_page_of_every_command_and_completions(installe
         "fish/vendor_completions.d/weir.fish",
     ):
         assert b"proxy" in (installed / "usr/share" / place).read_bytes()
+
+
+def test_the_debian_package_has_the_alerts_with_their_tests_where_the_page_says(installed: Path) -> None:
+    examples = "/usr/share/doc/weir/examples"
+    sources = sorted((ROOT / "deploy" / "prometheus").iterdir())
+    assert len(sources) >= 2
+    for source in sources:
+        assert (installed / examples[1:] / source.name).read_bytes() == source.read_bytes()
+    page = (ROOT / "docs" / "operate" / "alerts.md").read_text()
+    assert examples in page
+    assert (installed / examples[1:] / "weir.dashboard.json").exists()
+    assert "weir.dashboard.json" in page
+
+
+def test_what_the_page_puts_in_place_it_removes() -> None:
+    placing = re.findall(r"install (?:-D )?-m \d+ \S+ (/\S+)", INSTALL.read_text())
+    assert len(placing) >= 7
+    removed = " ".join(documented("Remove it")).split()
+    assert [path for path in placing if path not in removed] == []
 
 
 def test_an_upgrade_keeps_what_was_written_into_etc(installed: Path) -> None:

@@ -212,6 +212,10 @@ def test_the_program_goes_from_nothing_to_the_demo(packages: Path, system: Syste
     said = system.use(*MEMCACHED, install, f"{serve} &", WAIT, STORE, f"{look} --once")
     assert said.startswith(STORED)
     assert "weir top 127.0.0.1:21280" in said
+    _, *texts = documented("Put it in place")
+    placed = [line.split()[-1] for line in texts]
+    assert len(placed) == 2
+    system.use(*texts, *(f"test -s {path}" for path in placed))
     the_demo_ends_with_a_page(system, "--bin /usr/local/bin/weir")
 
 

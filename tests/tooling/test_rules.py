@@ -28,6 +28,19 @@ def test_the_rules_are_well_formed() -> None:
     assert status == 0, said
 
 
+def test_prometheus_takes_the_configuration_of_the_page(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "operate" / "alerts.md").read_text()
+    found = re.search(r"^## Load the rules$.*?^```yaml$(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert found
+    # Prometheus' own intervals are a minute: as long as some alerts wait.
+    assert re.findall(r"^  (\w+)_interval: 15s$", found[1], re.MULTILINE) == ["scrape", "evaluation"]
+    (tmp_path / "prometheus.yml").write_text(found[1])
+    (tmp_path / RULES.name).write_text(RULES.read_text())
+    status, said = promtool("check", "config", tmp_path / "prometheus.yml")
+    assert status == 0, said
+    assert "rules found" in said
+
+
 def test_each_alert_fires_where_it_should_and_only_there() -> None:
     status, said = promtool("test", "rules", TESTS)
     assert status == 0, said
