@@ -13,7 +13,7 @@
 //!          └▶ connections.rs  which are busy; a turn looks at those alone
 //!               └▶ backend.rs     one server: keeps its values in step
 //!                    └▶ link.rs  pipeline.rs  deadlines.rs  replies.rs  health.rs  in_step.rs  tally.rs
-//!                         └▶ part.rs
+//!                         └▶ part.rs  twins.rs
 //! ```
 //!
 //! Arrows point at what is used, and none points back.
@@ -42,6 +42,7 @@ mod second_opinion;
 mod slot_set;
 pub(crate) mod slots;
 pub(crate) mod tally;
+mod twins;
 
 use crate::{
     config::Config,

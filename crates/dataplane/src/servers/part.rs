@@ -29,8 +29,10 @@ pub(crate) struct Part {
     key_count: u32,
     repeated: Repeated,
     sharing: Sharing,
-    /// Whether a key of it may stand in another part of its message, too. Of a message that has any such key, the first part says so, too.
+    /// Whether a key of it may be wanted by another part of its message, too.
     has_twins: bool,
+    /// How many keys are asked for by another part of its message, if it is the first one there (`pipeline/twins.rs`).
+    twins: u32,
     /// How often it was asked for again in a message of its own.
     tries: u8,
     /// Where in the stream to the server its bytes begin and end. Of parts of one message only the last knows where that ends.
@@ -168,6 +170,7 @@ impl Part {
             repeated: Repeated::Nothing,
             sharing: Sharing::Alone,
             has_twins: false,
+            twins: 0,
             tries: 0,
             start,
             end: start,
@@ -317,7 +320,7 @@ impl Part {
         self.sharing = sharing;
     }
 
-    /// Whether a key of it, or of its message if it is the first there, may be asked for once for several parts.
+    /// Whether a key of it may be wanted by another part of its message, too.
     #[inline]
     pub(crate) const fn has_twins(&self) -> bool {
         self.has_twins
@@ -326,6 +329,23 @@ impl Part {
     #[inline]
     pub(super) const fn note_twins(&mut self) {
         self.has_twins = true;
+    }
+
+    /// How many keys of its message are asked for by another part of it, if this is the first.
+    #[inline]
+    pub(super) const fn twin_count(&self) -> u32 {
+        self.twins
+    }
+
+    /// Its message, of which it is the first part, has this many more.
+    pub(super) const fn count_twins(&mut self, count: u32) {
+        self.has_twins = true;
+        self.twins += count;
+    }
+
+    /// The message has this many less.
+    pub(super) const fn uncount_twins(&mut self, count: u32) {
+        self.twins -= count;
     }
 
     /// Its bytes stand so much further behind.

@@ -23,11 +23,12 @@ use crate::{
     config::Config,
     memory::buffer::{ByteQueue, beyond_idle},
     servers::part::{NewPart, Part, Purpose, Repeated, Sharing},
+    servers::twins::{Twin, Twins},
     wire::ids::RequestKey,
     wire::key::Echo,
     wire::names::Names,
 };
-use line::{LINE_END, Line, VERB, is_plain};
+use line::{AskedKey, LINE_END, Line, VERB, is_plain};
 use std::collections::VecDeque;
 use weir_protocol::{Expected, Retrieval};
 use weir_timing::Instant;
@@ -48,6 +49,8 @@ pub(super) struct Pipeline {
     keys: ByteQueue,
     /// How many bytes of them are those of the last part.
     last_key_bytes: usize,
+    /// Which of them stand once in a message for several parts.
+    twins: Twins,
     /// The last message to which others may be joined. It is open while it stands at the end, and nothing of it was taken.
     line: Line,
 }
@@ -130,7 +133,7 @@ impl Pipeline {
         if joins {
             self.line.begin_part();
         } else {
-            self.line = Line::at(start);
+            self.line.begin(start);
             retrieval.write_head(self.message());
         }
     }
@@ -189,31 +192,29 @@ impl Pipeline {
     #[inline]
     fn note_in_line(&mut self, key: &[u8]) -> bool {
         let keys = self.keys.as_slice();
-        let number = self.line.find(key, keys);
+        let asked = self.line.find(key, keys);
         let is_twice = || Names(&keys[keys.len() - self.last_key_bytes..]).any(|own| own == key);
-        if number.is_some() && is_twice() || !is_plain(key) {
+        if asked.is_some() && is_twice() || !is_plain(key) {
             self.set_aside();
             return false;
         }
-        self.line.note(key);
-        if let Some(number) = number {
-            self.note_twins(number);
+        self.line.note(key, asked.is_none());
+        if let Some(asked) = asked {
+            self.note_twin(asked);
         }
-        number.is_some()
+        asked.is_some()
     }
 
     /// A key of the last part is this one of its message.
     #[cold]
-    fn note_twins(&mut self, number: usize) {
+    fn note_twin(&mut self, asked: AskedKey) {
         let first = self.parts.len() - self.line.parts();
-        self.parts[first].note_twins();
+        let part = u32::try_from(self.line.parts() - 1).expect("a line has few parts");
+        let ordinal = self.last_mut().key_count();
+        self.twins.push(Twin { asked_at: asked.at.into(), part, ordinal });
+        self.parts[first].count_twins(1);
+        self.parts[first + usize::from(asked.part)].note_twins();
         self.last_mut().note_twins();
-        let mut keys = 0;
-        let owner = self.parts.range_mut(first..).find(|part| {
-            keys += part.key_count() as usize;
-            number < keys
-        });
-        owner.expect("the key is one of its message").note_twins();
     }
 
     /// The last part, as far as it is composed, becomes a message of its own, if it is not, to which nothing is joined.
@@ -226,6 +227,8 @@ impl Pipeline {
         if !was_joined {
             return;
         }
+        self.forget_twins();
+        let part = self.last_mut();
         let end = part.start();
         let start = end + LINE_END.len() as u64;
         part.set_start(start);
@@ -238,6 +241,14 @@ impl Pipeline {
         message.extend_from_slice(VERB);
         let keys = self.keys.as_slice();
         Names(&keys[keys.len() - self.last_key_bytes..]).for_each(|key| push_word(message, key));
+    }
+
+    /// The last part stands in the line no more.
+    fn forget_twins(&mut self) {
+        let (first, part) = (self.parts.len() - self.line.parts(), self.line.parts() - 1);
+        let part = u32::try_from(part).expect("a line has few parts");
+        let own = self.twins.take_last_part(part, self.parts[first].twin_count());
+        self.parts[first].uncount_twins(own);
     }
 
     #[inline]
@@ -366,10 +377,10 @@ impl Pipeline {
         self.parts.front().is_some_and(Part::is_joined)
     }
 
-    /// Whether the message of the head has keys that are asked for once for several parts.
+    /// How many keys of the head's message are asked for by another part of it.
     #[inline]
-    pub(super) fn has_twins_at_head(&self) -> bool {
-        self.parts.front().is_some_and(Part::has_twins)
+    pub(super) fn twins_at_head(&self) -> usize {
+        self.parts.front().map_or(0, |head| head.twin_count() as usize)
     }
 
     /// Whether the next reply is to a request that was given up.
@@ -388,6 +399,7 @@ impl Pipeline {
         let part = self.parts.pop_front().expect("a reply was scanned for the head");
         self.sent = self.sent.saturating_sub(1);
         self.dequeued = self.dequeued.saturating_sub(1);
+        self.twins.drop_first(part.twin_count());
         part
     }
 
@@ -440,9 +452,14 @@ impl Pipeline {
         &mut self.parts
     }
 
-    /// The same, and the keys of all, each after its length.
-    pub(super) fn parts_and_keys(&mut self) -> (&mut VecDeque<Part>, &[u8]) {
-        (&mut self.parts, self.keys.as_slice())
+    /// The same, and the twins of all.
+    pub(super) fn parts_and_twins(&mut self) -> (&mut VecDeque<Part>, &Twins) {
+        (&mut self.parts, &self.twins)
+    }
+
+    /// Keys that stand once in a message for several parts.
+    pub(super) fn twins(&self) -> &Twins {
+        &self.twins
     }
 
     /// Each part, with its keys, each after its length.
@@ -534,6 +551,7 @@ impl Pipeline {
         let mut noted = 0;
         for part in self.parts.drain(..begun) {
             over(&part);
+            self.twins.drop_first(part.twin_count());
             noted += len_of(&self.keys.as_slice()[noted..], part.key_count());
         }
         self.keys.advance(noted);
@@ -551,6 +569,7 @@ impl Pipeline {
         self.out.clear();
         self.out_start = 0;
         self.keys.clear();
+        self.twins.clear();
     }
 
     // ── memory ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -558,13 +577,17 @@ impl Pipeline {
     /// The memory that its buffers keep, in bytes.
     #[inline]
     pub(super) fn held_bytes(&self) -> usize {
-        beyond_idle(self.out.capacity())
+        beyond_idle(self.out.capacity()) + beyond_idle(self.twins.capacity())
     }
 
     /// Frees the buffers that are empty.
     pub(super) fn give_memory_back(&mut self) {
         self.out.give_back();
         self.keys.give_back();
+        self.twins.give_back();
+        if self.parts.is_empty() {
+            self.line.give_back();
+        }
     }
 }
 

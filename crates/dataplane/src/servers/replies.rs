@@ -111,7 +111,7 @@ impl Replies {
     /// waited for that, and which part of each.
     pub(super) fn throw_away(&mut self, pipeline: &mut Pipeline) -> Vec<(RequestKey, u32)> {
         self.drop_values();
-        let parts = self.scattered.throw_away(pipeline.parts(), pipeline.keys());
+        let parts = self.scattered.throw_away(pipeline.parts(), pipeline.twins());
         let failed = parts.into_iter().filter_map(|part| {
             let part = pipeline.parts_mut().get_mut(part)?;
             Some((part.take_request()?, part.index()))
@@ -228,12 +228,12 @@ impl Replies {
     ) -> Result<Option<(Reply, bool)>, Violation> {
         let Self { ordinals, cursor, scanner, scattered, .. } = self;
         let (parts, keys) = (pipeline.parts(), pipeline.keys());
-        if pipeline.has_twins_at_head() && !scattered.is_under_way() {
+        if pipeline.twins_at_head() > 0 && !scattered.is_under_way() {
             ordinals.clear();
-            scattered.begin(pipeline.sharer_count(), 0, 0);
+            scattered.begin((pipeline.sharer_count(), pipeline.twins_at_head()), 0, 0);
         }
         if scattered.is_under_way() {
-            let found = scattered.scan(scanner, bytes, parts, keys)?;
+            let found = scattered.scan(scanner, bytes, (parts, keys, pipeline.twins()))?;
             return Ok(found.map(|reply| (reply, false)));
         }
         let key_count = parts[0].key_count();
@@ -251,7 +251,7 @@ impl Replies {
     pub(super) fn take_values(&mut self, pipeline: &mut Pipeline, bytes: &[u8], kept_max: usize) -> Sorted {
         let Self { cursor, ordinals, scanner, scattered, .. } = self;
         if !scattered.is_under_way() {
-            scattered.begin(pipeline.sharer_count(), cursor.ordinal, cursor.at);
+            scattered.begin((pipeline.sharer_count(), 0), cursor.ordinal, cursor.at);
         }
         let taken = scattered.take(pipeline.parts_mut(), (bytes, scanner.values()), ordinals, kept_max);
         self.note_only(&taken);
@@ -267,8 +267,8 @@ impl Replies {
         kept_max: usize,
     ) -> Option<Sorted> {
         let Self { scanner, scattered, .. } = self;
-        let (parts, keys) = pipeline.parts_and_keys();
-        let taken = scattered.take_for_twin(parts, keys, (bytes, scanner.values()), kept_max)?;
+        let (parts, twins) = pipeline.parts_and_twins();
+        let taken = scattered.take_for_twin(parts, twins, (bytes, scanner.values()), kept_max)?;
         self.note_only(&taken);
         Some(taken)
     }

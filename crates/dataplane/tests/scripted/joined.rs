@@ -602,6 +602,37 @@ fn a_value_of_a_later_part_that_is_too_large_fails_that_part_alone() {
 }
 
 #[test]
+fn more_values_of_a_part_without_room_cost_no_other_its_answer() {
+    let config = Config { server_buffer_bytes_max: 1000, ..Config::default() };
+    let (mut world, clients) = world_of(3, config);
+    for (gets, names) in
+        [(["get a a2", "get b b2 b3", "get c"], "b2"), (["get a a2", "get b c", "get c"], "c")]
+    {
+        world.all_ask(&clients, &gets);
+        let large = |name: &str| value(name, &"x".repeat(600));
+        let more = if names == "c" { String::new() } else { value("b2", "2") + &value("b3", "3") };
+        world.server_says(0, &(large("a") + &large("b") + &more + &value("c", "3") + "END\r\n"));
+        assert!(
+            world.events.iter().all(|event| !matches!(event, Event::Disconnect(_))),
+            "{:?}",
+            world.events
+        );
+        assert_eq!(world.client_gets(clients[0]), large("a") + "END\r\n");
+        assert_eq!(world.client_gets(clients[2]), value("c", "3") + "END\r\n");
+        let second = world.client_gets(clients[1]);
+        if names == "c" {
+            // Others want its keys, too: alone it needs no more room than its own values.
+            assert_eq!((second.as_str(), &*world.server_gets(0)), ("", "get b c\r\n"));
+            world.server_says(0, &(large("b") + &value("c", "3") + "END\r\n"));
+            assert_eq!(world.client_gets(clients[1]), large("b") + &value("c", "3") + "END\r\n");
+        } else {
+            assert_eq!(second, "SERVER_ERROR buffer-full s:1\r\n");
+        }
+        assert!(world.dataplane.is_quiet());
+    }
+}
+
+#[test]
 fn a_reply_that_a_moved_server_never_ends_means_nothing_on_its_next_connection() {
     let (mut world, clients) = world_of(3, Config::default());
     world.all_ask(&clients, &["get a", "get b", "get c"]);

@@ -31,19 +31,31 @@
 //!
 //! [`Line`] owns which keys the last message has. It learns of each, and answers whether another one stands there.
 
-use crate::wire::names::Names;
-
 /// The last message that is a `get` to which others may be joined.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Line {
     /// Where in the stream to the server it begins.
     start: u64,
-    /// One bit for each key, by some of its bytes: a key whose bit is not among these is not in the message.
+    /// One bit for each key that is asked for, by its tag: a key whose bit is not among these is not in the message.
     seen: [u64; 4],
+    /// The tag of each key that is asked for, in their order: keys with other tags are others. They lie close, so that many are compared at
+    /// once.
+    tags: Vec<u16>,
+    /// The keys that are asked for, in the same order.
+    asked: Vec<AskedKey>,
     /// How many parts it has.
     parts: usize,
     /// How many bytes of the noted keys are its.
     key_bytes: usize,
+}
+
+/// A key that is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct AskedKey {
+    /// Where it begins, in bytes of the noted keys of the message.
+    pub(super) at: u16,
+    /// The part that asks for it, by its number in the message.
+    pub(super) part: u16,
 }
 
 /// A message of this many bytes is not made longer. memcached has room for 2 KiB of any line, and reads a longer `get` by other code.
@@ -53,14 +65,20 @@ const LINE_BYTES_MAX: u64 = 1 << 10;
 const PARTS_MAX: usize = 256;
 const KEY_BYTES_MAX: usize = 4 << 10;
 
+/// Tags that are compared before it is asked whether one was the same.
+const TAGS_AT_ONCE: usize = 16;
+
 pub(super) const VERB: &[u8] = b"get";
 pub(super) const LINE_END: &[u8] = b"\r\n";
 
 impl Line {
-    /// A message that begins there, with one part without keys.
+    /// A message begins there, with one part without keys.
     #[inline]
-    pub(super) fn at(start: u64) -> Self {
-        Self { start, parts: 1, ..Self::default() }
+    pub(super) fn begin(&mut self, start: u64) {
+        (self.start, self.parts, self.key_bytes) = (start, 1, 0);
+        self.seen = [0; 4];
+        self.tags.clear();
+        self.asked.clear();
     }
 
     #[inline]
@@ -92,22 +110,55 @@ impl Line {
         self.parts += 1;
     }
 
-    /// The number of a key among those of the message, if it stands there. The last of `noted` are the message's.
+    /// The key of the message that is `key`, if it asks for that. The last of `noted` are the message's.
     #[inline]
-    pub(super) fn find(&self, key: &[u8], noted: &[u8]) -> Option<usize> {
-        let (word, bit) = bit_of(key);
+    pub(super) fn find(&self, key: &[u8], noted: &[u8]) -> Option<AskedKey> {
+        let tag = tag_of(key);
+        let (word, bit) = bit_of(tag);
         if self.seen[word] & bit == 0 {
             return None;
         }
-        Names(&noted[noted.len() - self.key_bytes..]).position(|other| other == key)
+        self.find_tag(tag, key, noted)
     }
 
-    /// A key is noted.
+    #[inline(never)]
+    fn find_tag(&self, tag: u16, key: &[u8], noted: &[u8]) -> Option<AskedKey> {
+        // Without a way out, so that several are compared by one instruction.
+        let has_tag = |tags: &[u16]| tags.iter().fold(false, |has, other| has | (*other == tag));
+        let own = noted.len() - self.key_bytes;
+        for (tags, asked) in self.tags.chunks(TAGS_AT_ONCE).zip(self.asked.chunks(TAGS_AT_ONCE)) {
+            if !has_tag(tags) {
+                continue;
+            }
+            let same = |asked: &AskedKey| {
+                let at = own + usize::from(asked.at);
+                noted[at..].first().is_some_and(|len| noted[at + 1..].get(..usize::from(*len)) == Some(key))
+            };
+            let found = tags.iter().zip(asked).find(|(other, asked)| **other == tag && same(asked));
+            if let Some((_, asked)) = found {
+                return Some(*asked);
+            }
+        }
+        None
+    }
+
+    /// A key is noted. `is_asked`: the message asks for it, because it did not before.
     #[inline]
-    pub(super) fn note(&mut self, key: &[u8]) {
-        let (word, bit) = bit_of(key);
-        self.seen[word] |= bit;
+    pub(super) fn note(&mut self, key: &[u8], is_asked: bool) {
+        if is_asked {
+            let small = |number| u16::try_from(number).expect("a line has few parts and keys");
+            let tag = tag_of(key);
+            let (word, bit) = bit_of(tag);
+            self.seen[word] |= bit;
+            self.tags.push(tag);
+            self.asked.push(AskedKey { at: small(self.key_bytes), part: small(self.parts - 1) });
+        }
         self.key_bytes += 1 + key.len();
+    }
+
+    /// Frees the memory that it keeps for later messages.
+    pub(super) fn give_back(&mut self) {
+        (self.tags, self.asked) = (Vec::new(), Vec::new());
     }
 
     /// A message of this many bytes goes ahead of it.
@@ -142,13 +193,19 @@ fn last_word(bytes: &[u8], mut others: [u8; 8]) -> u64 {
     u64::from_le_bytes(others)
 }
 
-/// One of 256 bits, by the last bytes of the key, in which keys differ most: which of four words, and which bit of it.
+/// By the last bytes of the key, in which keys differ most.
 #[inline]
-fn bit_of(key: &[u8]) -> (usize, u64) {
+fn tag_of(key: &[u8]) -> u16 {
     let word = key.last_chunk().map_or_else(|| last_word(key, [0; 8]), |last| u64::from_le_bytes(*last));
     // The golden ratio mixes the bits upwards (Knuth, The Art of Computer Programming, volume 3, 6.4).
-    let mixed = word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
-    ((mixed >> 6) as usize, 1 << (mixed & 63))
+    let mixed = word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
+    u16::try_from(mixed).expect("the others were shifted out")
+}
+
+/// Which of four words, and which bit of it.
+#[inline]
+const fn bit_of(tag: u16) -> (usize, u64) {
+    ((tag >> 14) as usize, 1 << (tag >> 8 & 63))
 }
 
 #[cfg(test)]
@@ -160,25 +217,49 @@ mod tests {
         keys.iter().flat_map(|key| [&[key.len() as u8], *key].concat()).collect()
     }
 
+    fn line_at(start: u64) -> Line {
+        let mut line = Line::default();
+        line.begin(start);
+        line
+    }
+
     #[test]
-    fn a_key_is_found_among_those_of_the_message_alone() {
-        let mut line = Line::at(100);
-        line.note(b"bb");
+    fn a_key_is_found_among_those_that_the_message_asks_for() {
+        let mut line = line_at(100);
+        line.note(b"bb", true);
         line.begin_part();
-        line.note(b"cc");
-        let keys = noted(&[b"aa", b"bb", b"cc"]);
-        assert_eq!([b"aa", b"bb", b"cc"].map(|key| line.find(key, &keys)), [None, Some(0), Some(1)]);
+        line.note(b"bb", false);
+        line.note(b"cc", true);
+        let keys = noted(&[b"aa", b"bb", b"bb", b"cc"]);
+        let found = [b"aa", b"bb", b"cc"].map(|key| line.find(key, &keys));
+        assert_eq!(found, [None, Some(AskedKey { at: 0, part: 0 }), Some(AskedKey { at: 6, part: 1 })]);
         assert!(line.has_room(100 + LINE_BYTES_MAX - 1) && !line.has_room(100 + LINE_BYTES_MAX));
-        assert_eq!((line.parts(), line.key_bytes()), (2, 6));
+        assert_eq!((line.parts(), line.key_bytes()), (2, 9));
+        line.begin(200);
+        assert_eq!((line.find(b"cc", &keys), line.parts(), line.key_bytes()), (None, 1, 0));
+    }
+
+    #[test]
+    fn keys_with_the_same_tag_are_distinguished() {
+        // Their last eight bytes are the same.
+        let names: Vec<_> = (0..100).map(|number| format!("{number:03}-the-same-end")).collect();
+        let mut line = line_at(0);
+        names.iter().for_each(|name| line.note(name.as_bytes(), true));
+        let keys = noted(&names.iter().map(String::as_bytes).collect::<Vec<_>>());
+        for (number, name) in names.iter().enumerate() {
+            let at = u16::try_from(number * (1 + name.len())).expect("it is small");
+            assert_eq!(line.find(name.as_bytes(), &keys), Some(AskedKey { at, part: 0 }));
+        }
+        assert_eq!(line.find(b"100-the-same-end", &keys), None);
     }
 
     #[test]
     fn a_line_has_no_room_for_any_number_of_parts_that_ask_for_the_same() {
-        let mut line = Line::at(0);
+        let mut line = line_at(0);
         (1..PARTS_MAX).for_each(|_| line.begin_part());
         assert!(!line.has_room(10));
-        let mut line = Line::at(0);
-        (0..KEY_BYTES_MAX / 2).for_each(|_| line.note(b"k"));
+        let mut line = line_at(0);
+        (0..KEY_BYTES_MAX / 2).for_each(|_| line.note(b"k", false));
         assert!(!line.has_room(10));
     }
 

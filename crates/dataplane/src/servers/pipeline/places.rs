@@ -4,6 +4,7 @@
 use super::{BEGUN, Pipeline, line::LINE_END};
 use crate::{
     servers::part::{NewPart, Part, Purpose, Sharing},
+    servers::twins::Twin,
     wire::ids::RequestKey,
     wire::names::Names,
 };
@@ -101,8 +102,8 @@ impl Pipeline {
         while self.parts[first].is_joined() {
             first -= 1;
         }
-        self.parts[first].note_twins();
         self.parts[place - 1].note_twins();
+        self.note_twins_beside(first, place);
         let end = before.end() - LINE_END.len() as u64;
         let mut part = Part::new(part, Purpose::Request, end, deadline, now);
         part.set_end(before.end());
@@ -116,6 +117,21 @@ impl Pipeline {
         let keys = self.keys.end();
         let same = keys[own].to_vec();
         keys.splice(at..at, same);
+    }
+
+    /// All keys of the part that comes to this place are asked for by the first part of its message, which has the same.
+    fn note_twins_beside(&mut self, first: usize, place: usize) {
+        let small = |number| u32::try_from(number).expect("parts and keys are counted by this type");
+        let before: u32 = self.parts.range(..=first).map(Part::twin_count).sum();
+        let first_key = self.parts_with_keys().take(first).map(|(_, keys)| keys.len()).sum::<usize>();
+        let count = self.parts[first].key_count();
+        let mut asked_at = 0;
+        for ordinal in 0..count {
+            let twin = Twin { asked_at: small(asked_at), part: small(place - first), ordinal };
+            self.twins.insert((before + ordinal) as usize, twin);
+            asked_at += 1 + usize::from(self.keys.as_slice()[first_key + asked_at]);
+        }
+        self.parts[first].count_twins(count);
     }
 }
 

@@ -57,7 +57,10 @@ fn a_key_that_the_message_has_is_asked_for_once() {
     assert_eq!(keys_of(&pipeline), [vec![&b"a"[..]], vec![b"b", b"a"], vec![b"a"], vec![b"c"]]);
     let twins: Vec<_> = pipeline.parts().iter().map(Part::has_twins).collect();
     assert_eq!(twins, [true, true, true, false]);
-    assert!(pipeline.has_twins_at_head());
+    assert_eq!(pipeline.twins_at_head(), 2);
+    let places = |from| pipeline.twins().find(0, from, 2).map(|(number, twin)| (number, twin.place()));
+    assert_eq!([places(0), places(1), places(2)], [Some((0, (1, 1))), Some((1, (2, 0))), None]);
+    assert_eq!(pipeline.twins().find(2, 0, 2), None, "b is wanted once");
 }
 
 #[test]
@@ -68,6 +71,7 @@ fn a_get_that_names_a_key_twice_has_a_message_of_its_own() {
     assert!(!get(&mut pipeline, 3, &["d"]));
     assert_eq!(output(&pipeline), "get a\r\nget a b b c\r\nget d\r\n");
     assert_eq!(keys_of(&pipeline)[1], [b"a", b"b", b"b", b"c"]);
+    assert_eq!(pipeline.twins_at_head(), 0, "what it wants is its own");
     // Also where another asks for it, too.
     assert!(get(&mut pipeline, 4, &["a"]));
     assert!(!get(&mut pipeline, 5, &["a", "b", "a"]));

@@ -19,7 +19,7 @@
 //! that came last, where it is if the server keeps the order. What belongs to a part that lacks other values is kept here until these come
 //! or the reply ends. It is asked whose a value is, and answers what is to be done with it.
 
-use crate::{servers::part::Part, wire::ids::RequestKey};
+use crate::{servers::part::Part, servers::twins::Twins, wire::ids::RequestKey};
 use std::{collections::VecDeque, mem};
 use weir_protocol::{Reply, ReplyScanner, ValueSpan, Violation, Whose};
 
@@ -34,8 +34,10 @@ pub(super) struct Scattered {
     place: Place,
     /// The key of the value that is coming.
     owner: Option<Place>,
-    /// Of a value that was taken: where its key stands, and where to look for it next.
-    twins: Option<(usize, Place)>,
+    /// How many twins the message has.
+    twin_count: usize,
+    /// Of a value that was taken, whose key has twins: where that stands, and from which twin on to look for its next one.
+    twins: Option<(usize, usize)>,
     kept: Vec<Kept>,
     kept_bytes: usize,
     /// Empty ones, whose memory is used again.
@@ -94,9 +96,9 @@ impl Scattered {
         self.parts > 0
     }
 
-    /// A value came that belongs to none of the first part's keys, of which this many were looked at.
-    pub(super) fn begin(&mut self, parts: usize, ordinal: u32, at: usize) {
-        self.parts = parts;
+    /// The message has this many parts and twins. Of the first part's keys `ordinal` were looked at, up to byte `at`.
+    pub(super) fn begin(&mut self, (parts, twins): (usize, usize), ordinal: u32, at: usize) {
+        (self.parts, self.twin_count) = (parts, twins);
         self.place = Place { part: 0, ordinal, at };
     }
 
@@ -135,12 +137,11 @@ impl Scattered {
         &mut self,
         scanner: &mut ReplyScanner,
         bytes: &[u8],
-        parts: &VecDeque<Part>,
-        keys: &[u8],
+        (parts, keys, twins): (&VecDeque<Part>, &[u8], &Twins),
     ) -> Result<Option<Reply>, Violation> {
         let mut foreign = None;
         let reply = scanner.scan_joined(bytes, |found| {
-            self.owner = self.find(found, parts, keys);
+            self.owner = self.find(found, parts, keys, twins);
             if self.owner.is_some() {
                 return Whose::HeadsLast;
             }
@@ -151,7 +152,7 @@ impl Scattered {
     }
 
     /// The key of the message that is `found`, if no value of it has come.
-    fn find(&mut self, found: &[u8], parts: &VecDeque<Part>, keys: &[u8]) -> Option<Place> {
+    fn find(&mut self, found: &[u8], parts: &VecDeque<Part>, keys: &[u8], twins: &Twins) -> Option<Place> {
         let begin = self.place;
         let (mut place, mut is_around) = (begin, false);
         while !(is_around && place.at >= begin.at) {
@@ -166,12 +167,20 @@ impl Scattered {
             let here = place;
             let key = &keys[here.at + 1..][..usize::from(keys[here.at])];
             (place.at, place.ordinal) = (here.at + 1 + key.len(), here.ordinal + 1);
-            if key == found && !self.has_come(here, &parts[here.part]) {
+            if key == found
+                && self.is_asked(here, &parts[here.part], twins)
+                && !self.has_come(here, &parts[here.part])
+            {
                 self.place = place;
                 return Some(here);
             }
         }
         None
+    }
+
+    /// Whether the message asks for the key here, and not in front of it.
+    fn is_asked(&self, place: Place, part: &Part, twins: &Twins) -> bool {
+        !part.has_twins() || !twins.has((place.part, place.ordinal), self.twin_count)
     }
 
     fn has_come(&self, place: Place, part: &Part) -> bool {
@@ -189,50 +198,23 @@ impl Scattered {
         kept_max: usize,
     ) -> Sorted {
         let owner = self.owner.take();
-        self.twins = owner.filter(|owner| parts[owner.part].has_twins()).map(|it| (it.at, Place::default()));
+        self.twins = owner.filter(|owner| parts[owner.part].has_twins()).map(|it| (it.at, 0));
         self.give(parts, owner, (bytes, values), ordinals, kept_max)
     }
 
-    /// The value that was taken last is that of other parts, too, which ask for the same key: gives it to the next of these.
+    /// The value that was taken last is that of other parts, too, which want the same key: gives it to the next of these.
     pub(super) fn take_for_twin(
         &mut self,
         parts: &mut VecDeque<Part>,
-        keys: &[u8],
+        twins: &Twins,
         value: (&[u8], &[ValueSpan]),
         kept_max: usize,
     ) -> Option<Sorted> {
-        let (key, from) = self.twins.take()?;
-        let (twin, next) = self.find_twin(parts, keys, key, from)?;
-        self.twins = Some((key, next));
-        Some(self.give(parts, Some(twin), value, &[], kept_max))
-    }
-
-    /// The next part from `place` on, which is the first key of a part, that asks for the key at `key` and has no value of it; and where
-    /// the part behind it begins.
-    fn find_twin(
-        &self,
-        parts: &VecDeque<Part>,
-        keys: &[u8],
-        key: usize,
-        mut place: Place,
-    ) -> Option<(Place, Place)> {
-        let name_at = |at: usize| &keys[at + 1..][..usize::from(keys[at])];
-        while place.part < self.parts {
-            let part = &parts[place.part];
-            let mut found = None;
-            for ordinal in 0..part.key_count() {
-                let here = Place { ordinal, ..place };
-                if part.has_twins() && name_at(here.at) == name_at(key) && !self.has_come(here, part) {
-                    found = Some(here);
-                }
-                place.at += 1 + usize::from(keys[here.at]);
-            }
-            place.part += 1;
-            if let Some(found) = found {
-                return Some((found, place));
-            }
-        }
-        None
+        let (asked_at, from) = self.twins.take()?;
+        let (number, twin) = twins.find(asked_at, from, self.twin_count)?;
+        self.twins = Some((asked_at, number + 1));
+        let (part, ordinal) = twin.place();
+        Some(self.give(parts, Some(Place { part, ordinal, at: asked_at }), value, &[], kept_max))
     }
 
     /// Gives values to the part whose key this is, or to the first part.
@@ -256,7 +238,8 @@ impl Scattered {
         }
         if self.kept_bytes + bytes.len() > kept_max {
             let failed = *part;
-            part.note_answered();
+            // Others of its values are still to come, and are thrown away.
+            part.take_request();
             drop(self.take_kept(index));
             return Sorted::TooLarge(index, failed);
         }
@@ -300,14 +283,14 @@ impl Scattered {
 
     /// The value that is coming is thrown away, and with it what was kept for the parts that want it. That is the first one while values
     /// come in order.
-    pub(super) fn throw_away(&mut self, parts: &VecDeque<Part>, keys: &[u8]) -> Vec<usize> {
+    pub(super) fn throw_away(&mut self, parts: &VecDeque<Part>, twins: &Twins) -> Vec<usize> {
         let owner = self.owner.take();
         let mut wanted = vec![owner.map_or(0, |owner| owner.part)];
         if let Some(owner) = owner.filter(|owner| parts[owner.part].has_twins()) {
-            let mut place = Place::default();
-            while let Some((twin, next)) = self.find_twin(parts, keys, owner.at, place) {
-                wanted.push(twin.part);
-                place = next;
+            let mut from = 0;
+            while let Some((number, twin)) = twins.find(owner.at, from, self.twin_count) {
+                wanted.push(twin.place().0);
+                from = number + 1;
             }
         }
         wanted.iter().for_each(|part| drop(self.take_kept(*part)));
