@@ -114,7 +114,11 @@ with_defaults! {
         pub reconnect_delay_min_ns: u64 = 50_000_000,
         /// The longest pause between attempts to connect. Nanoseconds.
         pub reconnect_delay_max_ns: u64 = 5_000_000_000,
-        /// Seed of the jitter in those pauses, and of what [`Multiget::Auto`] explores.
+        /// How many of the hottest keys are kept count of, in each of two windows. 0: none.
+        pub hot_keys: usize = 256,
+        /// One of this many requests is looked at for that, at random.
+        pub hot_keys_one_in: u64 = 64,
+        /// Seed of the jitter in those pauses, of what [`Multiget::Auto`] explores, and of the requests that are looked at for hot keys.
         pub seed: u64 = 1,
         /// What `version` is answered before any server has reported its own (`version.rs`). Clients read the number at its front to learn
         /// which commands they may use, so it begins with the version of memcached whose answers Weir gives. Nothing stands behind it,

@@ -5,15 +5,8 @@
 //! the events that came of it; wait until a socket is ready or [`Dataplane::poll_timeout`] has come.
 
 use crate::{
-    Change, Event, Fault, LoopId, Mail, RequestKey, SessionId, Slot, Unsent,
-    clients::taken::Taken,
-    config::Config,
-    memory::budget::Budget,
-    meter::counters::Counters,
-    meter::report::Report,
-    meter::trace::TraceRow,
-    meter::window::LoopWindow,
-    replication::freshness::Freshness,
+    Budget, Change, Config, Counters, Event, Fault, Freshness, LoopId, LoopWindow, Mail, Report, RequestKey,
+    SessionId, Slot, Taken, TopKeys, TraceRow, Unsent,
     requests::admission::{consume, serve, take_mail},
     requests::base::Base,
     requests::deliver::deliver,
@@ -390,6 +383,11 @@ impl Dataplane {
     /// Everything that was measured and counted.
     pub fn report(&self, now: Instant) -> Report {
         self.base.report(now)
+    }
+
+    /// The keys that are asked for most, over the last 30 to 60 seconds.
+    pub fn top_keys(&self, now: Instant) -> TopKeys {
+        self.base.meter.top_keys(now)
     }
 
     /// From now on the limit of what buffers hold is one for all dataplanes that share this budget.

@@ -45,6 +45,8 @@ pub use config::words::{UnknownWord, Word};
 pub use dataplane::Dataplane;
 pub use memory::budget::{Budget, Charge, SCARCE_LOOK_NS};
 pub use meter::counters::Counters;
+pub use meter::hot_keys::sketch::KeyCounts;
+pub use meter::hot_keys::top_keys::TopKeys;
 pub use meter::report::{CrewSize, Report, ServerReport, StationEntry};
 pub use meter::server_window::ServerWindow;
 pub use meter::trace::{Arrivals, TraceRow};

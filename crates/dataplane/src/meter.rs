@@ -1,16 +1,21 @@
 //! What is counted, timed and reported.
 //!
-//! [`Meter`] owns the counters of requests and clients, the histograms, the seconds that are over, and the rows of sampled requests. It
-//! learns what happened. It answers with windows, rows and totals. What servers and replicas count they count themselves.
+//! [`Meter`] owns the counters of requests and clients, the histograms, the seconds that are over, the rows of sampled requests, and the keys that
+//! are asked for most. It learns what happened. It answers with windows, rows and totals. What servers and replicas count they count
+//! themselves.
 
 pub(crate) mod counters;
+pub(crate) mod gaps;
+pub(crate) mod hot_keys;
+pub(crate) mod noted;
 pub(crate) mod report;
 pub(crate) mod server_window;
 pub(crate) mod trace;
 pub(crate) mod window;
 
-use crate::wire::ids::Slot;
+use crate::{config::Config, wire::ids::Slot};
 use counters::Counters;
+use hot_keys::{HotKeys, Watched, top_keys::TopKeys};
 use trace::{TraceRow, Tracer};
 use weir_timing::{Distribution, EndedWindow, Instant, Operation, Outcome, Recorder, Stamps};
 
@@ -19,16 +24,21 @@ use weir_timing::{Distribution, EndedWindow, Instant, Operation, Outcome, Record
 pub(crate) struct Meter {
     recorder: Recorder,
     tracer: Tracer,
+    hot_keys: HotKeys,
+    /// What is to be watched of the request that is taken into service next.
+    watched: Watched,
     counters: Counters,
     /// All counters as they were when the last window was handed out.
     reported: Counters,
 }
 
 impl Meter {
-    pub(crate) fn new(now: Instant) -> Self {
+    pub(crate) fn new(config: &Config, now: Instant) -> Self {
         Self {
             recorder: Recorder::new(now, 0),
             tracer: Tracer::default(),
+            hot_keys: HotKeys::new(config, now),
+            watched: Watched::Nothing,
             counters: Counters::default(),
             reported: Counters::default(),
         }
@@ -55,10 +65,38 @@ impl Meter {
         self.recorder.record_request(operation, outcome, stamps);
     }
 
-    /// Whether the next request is sampled: to be asked once for each.
+    /// Whether anything is noted of the request that is taken into service: to be asked once for each. If so, [`Meter::take_watched`] and
+    /// [`Meter::samples_this`] say what.
     #[inline]
-    pub(crate) fn samples_next(&mut self) -> bool {
+    pub(crate) fn notes_next(&mut self) -> bool {
         self.tracer.is_due()
+    }
+
+    /// Whether the request of which something is noted gets a row: to be asked once.
+    pub(crate) fn samples_this(&mut self) -> bool {
+        self.tracer.is_sampled()
+    }
+
+    /// The next request that is taken into service is watched.
+    pub(crate) fn watch_next(&mut self, watched: Watched) {
+        self.watched = watched;
+        self.tracer.look_at_next();
+    }
+
+    /// What is watched of the request of which something is noted.
+    pub(crate) fn take_watched(&mut self) -> Watched {
+        std::mem::take(&mut self.watched)
+    }
+
+    /// The requests that are looked at for the keys that are asked for most.
+    #[inline(always)]
+    pub(crate) fn hot_keys(&mut self) -> &mut HotKeys {
+        &mut self.hot_keys
+    }
+
+    /// The keys that are asked for most.
+    pub(crate) fn top_keys(&self, now: Instant) -> TopKeys {
+        self.hot_keys.top(now)
     }
 
     /// The row of a sampled request that was answered.

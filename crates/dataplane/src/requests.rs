@@ -39,6 +39,7 @@ pub(crate) mod service;
 pub(crate) mod services;
 pub(crate) mod turn;
 pub(crate) mod verdict;
+pub(crate) mod watched;
 pub(crate) mod writes;
 
 use crate::{
@@ -50,7 +51,6 @@ use crate::{
     memory::budget::SMALL_REPLY_BYTES,
     memory::buffer_pool::BufferPool,
     meter::counters::has_result,
-    meter::trace::Traced,
     replication::fleet::Fleet,
     requests::answer::Answer,
     requests::base::Base,
@@ -65,6 +65,7 @@ use crate::{
     requests::send::{Message, send},
     requests::service::{Kind, Service, Stage},
     requests::services::Services,
+    requests::watched::{note_answer, note_request},
     requests::writes::{
         answer_by_mail, learn_from_second_step, leave_line, put_back_missed, take_write_loss,
         take_write_reply,
@@ -163,18 +164,10 @@ impl Requests {
             }
             leave_line(base, id, &stalled);
         }
-        if base.meter.samples_next() {
-            self.sample(base, key, request_bytes);
+        if base.meter.notes_next() {
+            note_request(&mut self.services[key], base, request_bytes);
         }
         key
-    }
-
-    #[cold]
-    fn sample(&mut self, base: &Base, key: RequestKey, request_bytes: usize) {
-        let service = &mut self.services[key];
-        let (client, queue_length, arrived) =
-            base.clients[service.session].source(service.clock.first_byte());
-        service.traced = Some(Box::new(Traced::of(client, request_bytes as u64, queue_length, arrived)));
     }
 
     /// Answers a request without asking anybody.
@@ -454,7 +447,7 @@ impl Requests {
     /// Appends a reply that needs nothing else and is not large, if it is its turn. Returns whether it was.
     #[inline(always)]
     fn answer_at_once(&mut self, base: &mut Base, key: RequestKey, reply: Deciding<'_>) -> bool {
-        let Base { clients, fleet: Fleet { config, .. }, .. } = base;
+        let Base { clients, fleet: Fleet { config, .. }, meter, .. } = base;
         let service = &mut self.services[key];
         let (session, held) = clients.with_held(service.session);
         let replies = &mut session.replies;
@@ -469,8 +462,8 @@ impl Requests {
             && replies.buffered_bytes() + len <= config.session_buffer_bytes_max
             && replies.next_to_append() == Some(key);
         if is_usual {
-            if let Some(traced) = &mut service.traced {
-                traced.note_reply(len);
+            if service.noted.is_any() {
+                note_answer(meter, &mut service.noted, len, Ok(reply.bytes));
             }
             replies.append(|out| {
                 out.append(len, |out| {
@@ -527,8 +520,8 @@ impl Requests {
             len = refusal.len();
             (bytes, end) = (Some(refusal.as_slice()), b"");
         }
-        if let Some(traced) = &mut service.traced {
-            traced.note_reply(len);
+        if service.noted.is_any() {
+            note_answer(meter, &mut service.noted, len, bytes.ok_or(gather.as_deref()));
         }
         let is_next = session.replies.next_to_append() == Some(key);
         if let Some(bytes) = bytes.filter(|_| is_next && large_input.is_none()) {

@@ -24,6 +24,7 @@ mod tokens;
 pub use base64_key::Base64Key;
 pub use number::cas_token;
 pub use refusal::{Denied, Refusal};
+pub use reply::values::{Values, meta_value_len, values};
 pub use reply::{Expected, Reply, ReplyScanner, Status, ValueSpan, Violation, Whose};
 pub use request::{
     Arithmetic, ArithmeticVerb, Deletion, Keys, Limits, Meta, MetaVerb, Parsed, Request, RequestParser,

@@ -4,6 +4,8 @@
 //! and then `END`. It is read by the lengths it states. What a server may not answer to a request is a [`Violation`]: after one,
 //! the connection cannot be trusted to be in step, and is closed.
 
+pub(crate) mod values;
+
 use crate::{KEY_BYTES_MAX, near, number, tokens::Tokens};
 use std::{fmt, ops::Range};
 
@@ -392,6 +394,13 @@ impl ValueHeader {
 }
 
 const VALUE_WORD: &[u8] = b"VALUE ";
+
+/// The key and the length of the value that this line announces, if it does.
+fn value_of_line(text: &[u8]) -> Option<(&[u8], usize)> {
+    let words = text.strip_prefix(VALUE_WORD)?;
+    let header = ValueHeader::words(words)?;
+    Some((&words[..header.key_len], header.bytes))
+}
 
 /// What stands behind the length of a value: its cas token, or nothing but spaces.
 fn cas_token(words: &[u8]) -> Option<Option<u64>> {

@@ -3,6 +3,7 @@
 //! Whether a request is sampled is decided when it is taken into service, by a countdown whose lengths are drawn so that each request
 //! is sampled with the same probability, whatever its neighbours are. A request that is not sampled costs that countdown.
 
+use crate::meter::gaps::Gaps;
 use std::sync::Arc;
 use weir_timing::Outcome;
 use weir_timing::{Instant, Operation, Stamps};
@@ -125,10 +126,11 @@ impl Traced {
 /// Chooses requests, and keeps the rows of those that were answered until they are collected.
 #[derive(Debug)]
 pub(crate) struct Tracer {
-    /// Requests until the next one that is sampled, itself counted.
+    /// Requests until the next one of which something is noted, itself counted.
     countdown: u64,
-    share: f64,
-    random: u64,
+    /// What is left to count behind the next one, where that is due for another reason than a row of its own.
+    left: Option<u64>,
+    gaps: Gaps,
     rows: Vec<TraceRow>,
     dropped: u64,
 }
@@ -139,28 +141,36 @@ const ROWS_MAX: usize = 4096;
 impl Default for Tracer {
     fn default() -> Self {
         // Never reached: no request is sampled.
-        Self { countdown: u64::MAX, share: 0.0, random: 1, rows: Vec::new(), dropped: 0 }
+        Self { countdown: u64::MAX, left: None, gaps: Gaps::new(1.0, 0), rows: Vec::new(), dropped: 0 }
     }
 }
 
 impl Tracer {
     /// Each request is sampled with this probability (above 0, at most 1), by choices that depend on the seed alone.
     pub(crate) fn begin(&mut self, share: f64, seed: u64) {
-        // Neighbouring seeds must not begin alike, and 0 would stay 0.
-        self.random = (seed.wrapping_add(1)).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-        self.share = share;
-        self.draw();
+        self.gaps = Gaps::new(share, seed);
+        self.countdown = self.gaps.next();
     }
 
-    /// Whether this request is sampled.
+    /// The next request is due, whether it is sampled or not.
+    pub(crate) fn look_at_next(&mut self) {
+        self.left = self.left.or(Some(self.countdown - 1));
+        self.countdown = 1;
+    }
+
+    /// Whether this request is due; then [`Tracer::is_sampled`] is to be asked.
     #[inline]
     pub(crate) fn is_due(&mut self) -> bool {
         self.countdown = self.countdown.wrapping_sub(1);
-        if self.countdown > 0 {
-            return false;
-        }
-        self.draw();
-        true
+        self.countdown == 0
+    }
+
+    /// Whether the request that is due is sampled.
+    #[cold]
+    pub(crate) fn is_sampled(&mut self) -> bool {
+        let left = self.left.take().unwrap_or(0);
+        self.countdown = if left > 0 { left } else { self.gaps.next() };
+        left == 0
     }
 
     /// Hands out the rows that are kept. Returns how many more there were.
@@ -169,21 +179,6 @@ impl Tracer {
             self.rows.drain(..).for_each(&mut take);
         }
         std::mem::take(&mut self.dropped)
-    }
-
-    #[cold]
-    fn draw(&mut self) {
-        // xorshift64*, of which the upper 53 bits are a number above 0 and up to 1.
-        self.random ^= self.random >> 12;
-        self.random ^= self.random << 25;
-        self.random ^= self.random >> 27;
-        let uniform =
-            ((self.random.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) + 1) as f64 / (1u64 << 53) as f64;
-        // The number of trials up to the first success has the geometric distribution; inverted.
-        let trials =
-            if self.share >= 1.0 { 1.0 } else { (uniform.ln() / (-self.share).ln_1p()).floor() + 1.0 };
-        // A cast stays within 64 bits.
-        self.countdown = (trials as u64).max(1);
     }
 
     pub(crate) fn push(&mut self, row: TraceRow) {
@@ -199,38 +194,29 @@ impl Tracer {
 mod tests {
     use super::*;
 
-    fn gaps(share: f64, seed: u64, count: usize) -> Vec<u64> {
-        let mut tracer = Tracer { share, random: seed, ..Tracer::default() };
-        let next = |_| {
-            tracer.draw();
-            tracer.countdown
+    #[test]
+    fn a_request_that_is_due_for_another_reason_does_not_change_which_are_sampled() {
+        let sampled = |looked_at: fn(usize) -> bool| {
+            let mut tracer = Tracer::default();
+            tracer.begin(0.2, 7);
+            let is_sampled = |number: &usize| {
+                if looked_at(*number) {
+                    tracer.look_at_next();
+                }
+                let is_due = tracer.is_due();
+                assert!(is_due || !looked_at(*number));
+                is_due && tracer.is_sampled()
+            };
+            (0..1000).filter(is_sampled).collect::<Vec<_>>()
         };
-        (0..count).map(next).collect()
-    }
-
-    #[test]
-    fn each_request_is_sampled_with_the_same_probability() {
-        for share in [0.5, 0.1, 0.01] {
-            let gaps = gaps(share, 7, 200_000);
-            let count = gaps.len() as f64;
-            let mean = gaps.iter().sum::<u64>() as f64 / count;
-            // Six standard errors of the mean of a geometric distribution.
-            let error = 6.0 * ((1.0 - share) / (share * share) / count).sqrt();
-            assert!((mean - 1.0 / share).abs() < error, "{share}: {mean}");
-            // A success follows another at once as often as after any other gap.
-            let at_once = gaps.iter().filter(|gap| **gap == 1).count() as f64 / count;
-            assert!(
-                (at_once - share).abs() < 6.0 * (share * (1.0 - share) / count).sqrt(),
-                "{share}: {at_once}"
-            );
-        }
-        assert!(gaps(1.0, 7, 100).iter().all(|gap| *gap == 1));
-    }
-
-    #[test]
-    fn choices_depend_on_the_seed() {
-        assert_eq!(gaps(0.01, 5, 50), gaps(0.01, 5, 50));
-        assert_ne!(gaps(0.01, 5, 50), gaps(0.01, 6, 50));
+        let expected = sampled(|_| false);
+        assert!(expected.len() > 100);
+        assert_eq!(sampled(|number| number % 3 == 0), expected);
+        assert_eq!(sampled(|_| true), expected);
+        // Nothing is sampled where nobody asked for that.
+        let mut tracer = Tracer::default();
+        tracer.look_at_next();
+        assert!(tracer.is_due() && !tracer.is_sampled() && !tracer.is_due());
     }
 
     #[test]

@@ -185,6 +185,13 @@ impl Again {
         self.gather.as_ref().map_or(0, |gather| gather.values_len())
     }
 
+    /// Calls `each` with the blocks of the values that were asked for again.
+    pub(crate) fn for_each_blocks(&self, each: &mut dyn FnMut(&[u8])) {
+        if let Some(gather) = &self.gather {
+            gather.for_each_blocks(each);
+        }
+    }
+
     /// Appends the value of the key at this position of the request, if it was asked for again and is there. To be called in order.
     pub(crate) fn merge_into(&mut self, position: usize, out: &mut Vec<u8>) {
         if self.positions.get(self.merged) != Some(&position) {

@@ -27,8 +27,8 @@ impl Base {
         Self {
             clients: Clients::new(&config),
             replication: Replication::new(&config),
+            meter: Meter::new(&config, now),
             fleet: Fleet::new(config, table, freshness),
-            meter: Meter::new(now),
             memory_due: None,
         }
     }

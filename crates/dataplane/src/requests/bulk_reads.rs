@@ -28,6 +28,7 @@ use crate::{
     requests::base::Base,
     requests::plan::{Asker, Plan, Planner},
     requests::service::{Kind, Service},
+    requests::watched::note_values,
     wire::ids::RequestKey,
 };
 use std::{
@@ -385,6 +386,7 @@ fn take_slice(base: &mut Base, planner: &mut Planner, (key, service): (RequestKe
         meter.counters().buffer_refusals_full += u64::from(!is_too_much);
         service.verdict.fail(Fault::Buffer, &Arc::from(if is_too_much { "client" } else { "proxy" }));
     } else {
+        note_values(meter, service.noted.watched(), &gather);
         session.replies.append_part(|out| gather.merge_values_into(out));
         session.bulk.slicing = Slicing::Ready(key);
         if session.replies.output().is_empty() {

@@ -25,6 +25,7 @@ use crate::{
     requests::retrieval::send_plan,
     requests::send::Message,
     requests::service::{Kind, retrieval_operation},
+    requests::watched::look_at,
     requests::writes::{mail_write, other_owner, replicate},
     requests::{Context, Requests, chooser, reread},
     servers::bulk::Way,
@@ -45,6 +46,9 @@ use weir_timing::{Instant, Operation};
 #[inline(always)]
 pub(crate) fn dispatch(requests: &mut Requests, base: &mut Base, request: Request<'_>, context: Context) {
     base.meter.counters().requests += 1;
+    if base.meter.hot_keys().is_due() {
+        look_at(&mut base.meter, &request, context.now);
+    }
     carry_out(requests, base, request, context);
 }
 

@@ -229,6 +229,12 @@ impl Gather {
         self.values_len() + self.again.values_len() + b"END\r\n".len()
     }
 
+    /// Calls `each` with the blocks of the values, one behind the other, of each part.
+    pub(crate) fn for_each_blocks(&self, each: &mut dyn FnMut(&[u8])) {
+        self.parts[..self.used].iter().for_each(|part| each(part.as_slice()));
+        self.again.for_each_blocks(each);
+    }
+
     /// Appends the whole reply: the values in the order of the keys in the request, and `END`. To be done once.
     pub(crate) fn merge_into(&mut self, out: &mut Outbox) {
         self.merge(out, END);

@@ -5,7 +5,8 @@ use crate::{
     clients::session::REQUEST_BYTES,
     clients::taken::Taken,
     meter::Meter,
-    meter::trace::{Ended, TraceRow, Traced},
+    meter::noted::Noted,
+    meter::trace::{Ended, TraceRow},
     replication::mailbox::Sender,
     replication::write::Replicated,
     requests::answer::Answer,
@@ -55,8 +56,8 @@ pub(crate) struct Service {
     pub(super) write: Option<Box<Replicated>>,
     pub(super) kind: Kind,
     pub(super) stage: Stage,
-    /// What is noted of it, if it is sampled.
-    pub(super) traced: Option<Box<Traced>>,
+    /// What is noted of it, if anything is.
+    pub(super) noted: Noted,
     /// Another loop has read it, and gets the reply.
     pub(super) sender: Option<Sender>,
     /// What it claims of the order of its session.
@@ -107,7 +108,7 @@ impl Service {
         write: None,
         kind: Kind::Nothing,
         stage: Stage::InService,
-        traced: None,
+        noted: Noted::Nothing,
         sender: None,
         claim: Claim::NONE,
     };
@@ -154,7 +155,7 @@ impl Service {
             write,
             kind,
             stage,
-            traced,
+            noted,
             sender,
             claim,
         } = self;
@@ -162,9 +163,10 @@ impl Service {
         (*outstanding, *hits, *gathered_bytes) = (0, 0, 0);
         (*kind, *stage, *chosen, *sender, *claim) =
             (Kind::Nothing, Stage::InService, None, None, Claim::NONE);
+        noted.clear();
         *verdict = Verdict::NONE;
         *answer = Answer::None;
-        (*gather, *reread, *write, *traced) = (None, None, None, None);
+        (*gather, *reread, *write) = (None, None, None);
     }
 
     /// From when its deadline runs.
@@ -198,9 +200,7 @@ impl Service {
     #[inline]
     pub(crate) fn note_dequeued(&mut self, server: &Arc<str>, queue_length: u64, now: Instant) {
         let queue_length = self.clock.dequeue(queue_length, now);
-        if let Some(traced) = &mut self.traced {
-            traced.note_server(server, queue_length);
-        }
+        self.noted.note_server(server, queue_length);
     }
 
     /// A message of it was handed to the kernel.
@@ -214,7 +214,7 @@ impl Service {
     pub(super) fn record(&mut self, now: Instant, meter: &mut Meter) {
         self.clock.answer(now);
         meter.record_request(self.operation, self.outcome(), self.clock.stamps());
-        if self.traced.is_some() {
+        if self.noted.is_any() {
             self.keep_row(meter);
         }
     }
@@ -228,7 +228,7 @@ impl Service {
 
     /// What is noted of it, if it is sampled, as a row.
     pub(super) fn take_row(&mut self) -> Option<TraceRow> {
-        let traced = self.traced.take()?;
+        let traced = self.noted.take_row()?;
         let (operation, outcome, word) = (self.operation, self.outcome(), self.verdict.word());
         Some(traced.into_row(Ended { operation, outcome, word, stamps: *self.clock.stamps() }))
     }

@@ -90,7 +90,7 @@ mod tests {
         service.verdict.refuse(weir_protocol::Refusal::TooLarge);
         service.answer = crate::requests::answer::Answer::Fixed(b"END\r\n");
         service.gather = Some(Box::default());
-        service.traced = Some(Box::default());
+        service.noted = crate::meter::noted::Noted::Reply(crate::meter::hot_keys::Watched::Values);
         services.remove(first);
         assert_eq!((services.len(), services.is_empty()), (1, false));
         assert_eq!(services.add(), first);

@@ -13,6 +13,7 @@ mod failover;
 mod follow_meta;
 mod frozen;
 mod greeting;
+mod hot_keys;
 mod joined;
 mod key_owner;
 mod large;
