@@ -208,6 +208,7 @@ impl Config {
             journal_keys_max: settings.journal_keys,
             journal_bytes_max: settings.journal_bytes,
             quarantine_ns: nanos(settings.quarantine),
+            hot_keys: settings.hot_keys,
             mark_down_timeouts: settings.mark_down_timeouts,
             mark_down_share_percent: settings.mark_down_share,
             // All clients may come to one loop: who may is decided for the process (`client_limit.rs`).

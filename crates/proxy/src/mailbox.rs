@@ -23,7 +23,7 @@ use std::{
         mpsc::{Receiver, Sender, SyncSender, sync_channel},
     },
 };
-use weir_dataplane::{Report, RequestKey, StatsTopic};
+use weir_dataplane::{Report, RequestKey, StatsTopic, TopKeys};
 use weir_routing::Table;
 
 /// What other threads ask of a loop.
@@ -34,6 +34,8 @@ pub(crate) enum Message {
     Refused(Refused),
     /// Tell what was measured.
     Report(Sender<Report>),
+    /// Tell which keys are asked for most.
+    TopKeys(Sender<TopKeys>),
     /// The answer to a client's `stats`.
     Stats {
         /// The request, as the dataplane named it.

@@ -21,7 +21,7 @@ mod server;
 mod table;
 
 pub use balance::Balance;
-pub use hash::{KeyHash, UnknownHash};
+pub use hash::{KeyHash, UnknownHash, fingerprint};
 pub use key::{HashTag, HashTagError};
 pub use options::Options;
 pub use options::placement::{Placement, UnknownPlacement};

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::ArgMatches;
 use clap::Args;
-use weir_routing::{Placement, REPLICAS_MAX, Table};
+use weir_routing::{Placement, REPLICAS_MAX, Table, fingerprint};
 
 use crate::pool::PoolArgs;
 
@@ -23,6 +23,8 @@ Example: where two keys are, and where they would be under twemproxy
   weir where --server 127.0.0.1:11211 --server 127.0.0.1:11212 \\
       --placement twemproxy/ketama user:1 user:2
 
+  weir where --key-hash user:1
+
 Prints a line per key: the names of its servers, the primary first, between
 spaces. Keys are not printed, as they may hold any byte but a newline.")]
 pub(crate) struct WhereArgs {
@@ -31,6 +33,9 @@ pub(crate) struct WhereArgs {
     /// The keys; `-` alone reads them from standard input, one per line
     #[arg(value_name = "KEY", required = true)]
     keys: Vec<OsString>,
+    /// Instead: print the hash by which /hot, stats hot and weir top name each key. It needs no servers
+    #[arg(long)]
+    key_hash: bool,
     /// Instead: print every placement, one per line, and whether it is `even` or spreads keys by `points` on a ring
     #[arg(long, exclusive = true)]
     placements: bool,
@@ -43,18 +48,30 @@ impl WhereArgs {
         if self.placements {
             return end(tell_placements(&mut out).and_then(|()| out.flush()));
         }
+        if self.key_hash {
+            return end(self.tell_all(tell_hash, &mut out).and_then(|()| out.flush()));
+        }
         let read = self.pool.source(matches).and_then(|source| source.read());
         let table = match read {
             Ok((routed, _)) => routed.table,
             Err(error) => return crate::fail(2, &error),
         };
-        let written = match self.keys.as_slice() {
-            [only] if only == "-" => tell_lines(&table, &mut io::stdin().lock(), &mut out),
-            keys => keys.iter().try_for_each(|key| tell(&table, key.as_bytes(), &mut out)),
-        };
+        let written = self.tell_all(|key, out| tell(&table, key, out), &mut out);
         end(written.and_then(|()| out.flush()))
     }
+
+    fn tell_all(&self, tell: impl Tell, out: &mut dyn Write) -> io::Result<()> {
+        match self.keys.as_slice() {
+            [only] if only == "-" => tell_lines(tell, &mut io::stdin().lock(), out),
+            keys => keys.iter().try_for_each(|key| tell(key.as_bytes(), out)),
+        }
+    }
 }
+
+/// Says something of a key, on a line.
+trait Tell: Fn(&[u8], &mut dyn Write) -> io::Result<()> {}
+
+impl<F: Fn(&[u8], &mut dyn Write) -> io::Result<()>> Tell for F {}
 
 fn end(written: io::Result<()>) -> ExitCode {
     match written {
@@ -73,7 +90,7 @@ fn tell_placements(out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-fn tell_lines(table: &Table, keys: &mut dyn BufRead, out: &mut dyn Write) -> io::Result<()> {
+fn tell_lines(tell: impl Tell, keys: &mut dyn BufRead, out: &mut dyn Write) -> io::Result<()> {
     let mut line = Vec::new();
     for number in 1u64.. {
         line.clear();
@@ -87,9 +104,13 @@ fn tell_lines(table: &Table, keys: &mut dyn BufRead, out: &mut dyn Write) -> io:
             }
             Some(_) => {}
         }
-        tell(table, &line, out)?;
+        tell(&line, out)?;
     }
     Ok(())
+}
+
+fn tell_hash(key: &[u8], out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{}", fingerprint(key))
 }
 
 fn tell(table: &Table, key: &[u8], out: &mut dyn Write) -> io::Result<()> {
@@ -116,7 +137,7 @@ mod tests {
 
     fn printed(keys: &[u8]) -> io::Result<String> {
         let mut out = Vec::new();
-        tell_lines(&table(), &mut &keys[..], &mut out)?;
+        tell_lines(|key: &[u8], out: &mut dyn Write| tell(&table(), key, out), &mut &keys[..], &mut out)?;
         Ok(String::from_utf8(out).unwrap())
     }
 
@@ -125,6 +146,14 @@ mod tests {
         // Of one character, the Java hash is its code: 'b' is 98, 'c' is 99, byte 255 is 255.
         assert_eq!(printed(b"b\nc\n\n\xff").unwrap(), "c a\na b\na b\na b\n");
         assert_eq!(printed(b"").unwrap(), "");
+    }
+
+    #[test]
+    fn the_hash_of_a_key_is_the_front_of_its_md5() {
+        let mut out = Vec::new();
+        tell_lines(tell_hash, &mut &b"user:1\n\xff"[..], &mut out).unwrap();
+        // printf %s user:1 | md5sum
+        assert_eq!(String::from_utf8(out).unwrap(), "bdb1dd105679979c\n00594fd4f42ba43f\n");
     }
 
     #[test]

@@ -11,6 +11,8 @@ pub enum StatsTopic {
     Servers,
     /// `stats settings`: the configuration in force.
     Settings,
+    /// `stats hot`: the keys that are asked for most.
+    Hot,
     /// `stats reset`: begin to count anew for `stats`.
     Reset,
 }
@@ -23,6 +25,7 @@ impl StatsTopic {
             b"proxy" => Self::Proxy,
             b"servers" => Self::Servers,
             b"settings" => Self::Settings,
+            b"hot" => Self::Hot,
             b"reset" => Self::Reset,
             _ => return None,
         })

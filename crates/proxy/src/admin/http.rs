@@ -6,7 +6,7 @@
 
 use crate::{
     admin::{
-        callers, metrics,
+        callers, hot_keys, metrics,
         places::{self, About, Place, either},
         query,
         reporter::Reporter,
@@ -40,7 +40,7 @@ use tokio::{
     sync::Semaphore,
 };
 use weir_dataplane::Report;
-use weir_routing::{Pool, REPLICAS_MAX, Table};
+use weir_routing::{Pool, REPLICAS_MAX, Table, fingerprint};
 
 /// The longest request that is read, in bytes: a key of 250 bytes and the headers of any browser fit. Longer ones get status 431.
 const REQUEST_BYTES_MAX: usize = 16 << 10;
@@ -60,7 +60,7 @@ const FAILURES_MAX: u32 = 10;
 /// Pages that are written at once; and answers about readiness, which wait for no page.
 const WRITERS: usize = 2;
 
-const PAGES: &str = "there are /metrics, /snapshot, /windows?since=INDEX, /where?key=KEY, /config, /healthz and /readyz here, and POST /reload\n";
+const PAGES: &str = "there are /metrics, /snapshot, /windows?since=INDEX, /hot, /where?key=KEY, /config, /healthz and /readyz here, and POST /reload\n";
 
 type Answer = Response<Full<Bytes>>;
 
@@ -139,13 +139,19 @@ fn tell(reporter: &Reporter, uri: &Uri) -> Answer {
         "/windows" => return windows_since(reporter, uri.query()),
         "/where" => return place(reporter, uri.query()),
         "/config" => return json_page(&snapshot::config(reporter)),
+        "/hot" => return page_of(reporter.top_keys(), |top| json_page(&hot_keys::page(reporter, top))),
         "/metrics" => |reporter, report| page("text/plain; version=0.0.4", metrics::write(reporter, report)),
         "/snapshot" => |reporter, report| page("application/json", snapshot::write(reporter, report)),
         "/ready" | "/readyz" => ready,
         _ => return plain(StatusCode::NOT_FOUND, PAGES.into()),
     };
-    match reporter.report() {
-        Ok(report) => write(reporter, &report),
+    page_of(reporter.report(), |report| write(reporter, report))
+}
+
+/// What all loops have answered, as a page.
+fn page_of<T>(heard: io::Result<T>, write: impl FnOnce(&T) -> Answer) -> Answer {
+    match heard {
+        Ok(heard) => write(&heard),
         Err(error) => {
             plain(StatusCode::SERVICE_UNAVAILABLE, format!("an event loop does not answer: {error}\n"))
         }
@@ -201,7 +207,8 @@ fn place(reporter: &Reporter, query: Option<&str>) -> Answer {
     let servers = places[..count].iter().map(|place| table.servers()[usize::from(*place)].name.as_str());
     let pool = table.pools()[table.pool_of(&key)].name();
     let servers = servers.collect::<Vec<_>>();
-    json_page(&json!({"key": String::from_utf8_lossy(&key), "pool": pool, "servers": servers}))
+    let (text, hash) = (String::from_utf8_lossy(&key), fingerprint(&key));
+    json_page(&json!({"key": text, "hash": hash, "pool": pool, "servers": servers}))
 }
 
 fn windows_since(reporter: &Reporter, query: Option<&str>) -> Answer {

@@ -1,6 +1,10 @@
 //! `GET /metrics`: the same numbers as the snapshot, in Prometheus' text format 0.0.4.
 
-use crate::{admin::reporter::Reporter, process::usage::Usage, records::writer::RecordCounts};
+use crate::{
+    admin::{hot_keys, reporter::Reporter},
+    process::usage::Usage,
+    records::writer::RecordCounts,
+};
 use std::fmt::{Display, Write as _};
 use weir_dataplane::Report;
 use weir_timing::{Distribution, Stage};
@@ -45,6 +49,7 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
     operations(&mut page, report);
     servers(&mut page, report);
     pools(&mut page, reporter, report);
+    hottest_key(&mut page, reporter);
     page.text
 }
 
@@ -351,6 +356,17 @@ fn pools(page: &mut Page, reporter: &Reporter, report: &Report) {
                 .collect();
             page.sample(name, &[("pool", pool.name())], value(&its));
         }
+    }
+}
+
+/// Without the key: labels of any number would be too many.
+fn hottest_key(page: &mut Page, reporter: &Reporter) {
+    // A thread that does not answer has answered the first question a moment ago.
+    if let Ok(top) = reporter.top_keys() {
+        let meaning =
+            "Share that the hottest key has of all keys that are asked for, over the last minute (/hot).";
+        page.family("weir_hottest_key_share", "gauge", meaning);
+        page.sample("weir_hottest_key_share", &[], hot_keys::hottest_share(&top));
     }
 }
 

@@ -7,10 +7,12 @@
 //! | `places` | who may stay, and who gives way to whom |
 //! | `query` | what stands behind the `?` of a question |
 //! | `metrics`, `snapshot` | the pages with numbers |
+//! | `hot_keys` | the keys that are asked for most, for pages and `stats` |
 //! | `stats` | `stats` in band: the answer to a client's question |
 //! | `reporter` | asks all threads what they have measured, and adds it up |
 
 mod callers;
+mod hot_keys;
 pub(crate) mod http;
 mod metrics;
 pub(crate) mod places;

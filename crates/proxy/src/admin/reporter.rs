@@ -14,10 +14,14 @@ use crate::{
 };
 use std::{
     io,
-    sync::{Arc, atomic::AtomicBool, mpsc},
+    sync::{
+        Arc,
+        atomic::AtomicBool,
+        mpsc::{self, Sender},
+    },
     time::Duration,
 };
-use weir_dataplane::Report;
+use weir_dataplane::{Report, TopKeys};
 
 /// How long a loop may take to tell what it measured. Loops answer between two turns, within milliseconds.
 const WAIT_MAX: Duration = Duration::from_secs(2);
@@ -52,20 +56,29 @@ impl Reporter {
         settings
     }
 
-    /// The sum over all loops, each taken between two of its turns.
+    /// What was measured: the sum over all loops, each taken between two of its turns.
     pub(crate) fn report(&self) -> io::Result<Report> {
+        self.ask_all(Message::Report, Report::merge)
+    }
+
+    /// The keys that are asked for most, over all loops.
+    pub(crate) fn top_keys(&self) -> io::Result<TopKeys> {
+        self.ask_all(Message::TopKeys, TopKeys::merge)
+    }
+
+    fn ask_all<T>(&self, question: fn(Sender<T>) -> Message, merge: fn(&mut T, &T)) -> io::Result<T> {
         // All at once: each may have to wait for a turn of its thread.
         let ask = |handle: LoopHandle| {
             let (sender, receiver) = mpsc::channel();
-            handle.send(Message::Report(sender)).map(|()| receiver)
+            handle.send(question(sender)).map(|()| receiver)
         };
         let asked: Vec<_> = self.reporting.all().into_iter().map(ask).collect::<io::Result<_>>()?;
-        let mut sum: Option<Report> = None;
+        let mut sum: Option<T> = None;
         for receiver in asked {
-            let report = receiver.recv_timeout(WAIT_MAX).map_err(io::Error::other)?;
+            let answer = receiver.recv_timeout(WAIT_MAX).map_err(io::Error::other)?;
             match &mut sum {
-                Some(sum) => sum.merge(&report),
-                None => sum = Some(report),
+                Some(sum) => merge(sum, &answer),
+                None => sum = Some(answer),
             }
         }
         sum.ok_or_else(|| io::Error::other("there is no event loop"))

@@ -5,7 +5,7 @@
 //! are those of retrievals, and so on. What belongs to one server's memory (`curr_items`, `evictions`, …) is not there.
 
 use crate::{
-    admin::reporter::Reporter,
+    admin::{hot_keys, reporter::Reporter},
     config::{
         Listen,
         settings::{PoolSettings, Table as _},
@@ -18,17 +18,18 @@ use std::{
     io::{self, Write as _},
     sync::mpsc::Receiver,
 };
-use weir_dataplane::{Report, StatsTopic};
+use weir_dataplane::{Report, StatsTopic, TopKeys};
 use weir_timing::{Operation, OperationReport};
 
 /// Answers until all loops have ended.
 pub(crate) fn serve(questions: &Receiver<Question>, reporter: &Reporter) -> io::Result<()> {
     let mut since = Counts::default();
     while let Ok(Question { from, request, topic }) = questions.recv() {
-        let text = match reporter.report() {
-            Ok(report) => answer(topic, reporter, &report, &mut since),
-            Err(_) => BUSY.to_vec(),
+        let answered = match topic {
+            StatsTopic::Hot => reporter.top_keys().map(|top| hot(reporter, &top)),
+            _ => reporter.report().map(|report| answer(topic, reporter, &report, &mut since)),
         };
+        let text = answered.unwrap_or_else(|_| BUSY.to_vec());
         if let Some(asked_by) = reporter.reporting.all().get(from) {
             // A loop that has ended has no client to answer.
             let _ = asked_by.send(Message::Stats { request, text });
@@ -49,11 +50,19 @@ fn answer(topic: StatsTopic, reporter: &Reporter, report: &Report, since: &mut C
         }
         StatsTopic::Servers => servers(&mut page, report),
         StatsTopic::Settings => settings(&mut page, reporter, report),
+        // What is asked of all loops for it is something else.
+        StatsTopic::Hot => {}
         StatsTopic::Reset => {
             *since = Counts::of(report);
             return b"RESET\r\n".to_vec();
         }
     }
+    page.end()
+}
+
+fn hot(reporter: &Reporter, top: &TopKeys) -> Vec<u8> {
+    let mut page = Page::default();
+    hot_keys::stats(reporter, top, |name, value| page.stat(name, value));
     page.end()
 }
 

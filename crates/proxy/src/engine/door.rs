@@ -34,7 +34,7 @@ use std::{
     },
     time::Duration,
 };
-use weir_dataplane::{Counters, Report, RequestKey};
+use weir_dataplane::{Counters, Report, RequestKey, TopKeys};
 use weir_timing::Instant;
 
 /// Reads per socket and turn: who sends more than this waits for the next turn, so that nobody starves.
@@ -90,6 +90,7 @@ pub(super) trait Host {
 
     fn counters(&mut self) -> &mut Counters;
     fn report(&mut self, reply: Sender<Report>);
+    fn tell_top_keys(&mut self, reply: &Sender<TopKeys>);
     fn answer_stats(&mut self, request: RequestKey, text: Vec<u8>);
     fn take_routing(&mut self, routing: Routing);
     fn take_addresses(&mut self, book: Arc<AddressBook>);
@@ -244,6 +245,7 @@ fn take_messages<H: Host>(host: &mut H, reads: &mut Reads) {
             Message::Accept(client) => let_in(host, reads, client),
             Message::Refused(refused) => refused.count(host.counters()),
             Message::Report(reply) => host.report(reply),
+            Message::TopKeys(reply) => host.tell_top_keys(&reply),
             Message::Stats { request, text } => host.answer_stats(request, text),
             Message::Table(routing) => host.take_routing(routing),
             Message::Addresses(book) => host.take_addresses(book),
@@ -415,6 +417,7 @@ mod tests {
         }
 
         fn report(&mut self, _: Sender<Report>) {}
+        fn tell_top_keys(&mut self, _: &Sender<TopKeys>) {}
         fn answer_stats(&mut self, _: RequestKey, _: Vec<u8>) {}
         fn take_routing(&mut self, _: Routing) {}
         fn take_addresses(&mut self, _: Arc<AddressBook>) {}

@@ -23,6 +23,12 @@ pub(crate) use self::murmur::{mix64, murmur64a, rehash64a};
 pub(crate) use self::spooky::spooky32;
 pub(crate) use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
+/// A short name for a key, for whoever must not or cannot show the key itself: the first 16 digits of its MD5, as `md5sum` prints it. It is no
+/// secret: who guesses the key can check the guess.
+pub fn fingerprint(key: &[u8]) -> String {
+    md5_digest(key)[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// A hash function that turns a key into 32 bits.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum KeyHash {

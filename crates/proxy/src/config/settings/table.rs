@@ -233,6 +233,12 @@ settings! {
         trace_sample: Share { heading: RECORDS, default: "0.01" },
         /// Seed of the random choices of --trace-sample. Another seed samples other requests
         trace_seed: Number<u64> { heading: RECORDS, default: "1", value: "NUMBER" },
+        /// How many of the keys that are asked for most each thread keeps count of, for /hot, stats hot and weir top
+        /// (docs/operate/hot-keys.md); 0: none. Raise it to see keys that are less hot, too
+        hot_keys: Number<usize> { heading: RECORDS, default: "256", value: "COUNT", most: "1024" },
+        /// Let /hot, stats hot and weir top show keys as they are; otherwise they show hashes of them. Leave it off where a key
+        /// says something that not everybody who may connect is to know (docs/operate/security.md)
+        show_keys: Truth { heading: RECORDS, default: "false", reloads: true },
         /// How lines of the log look, which go to standard error (docs/operate/run.md). Use json where a program reads them
         log_format: Choice<LogFormat> { heading: RECORDS, default: "text", value: "FORMAT", lists_words: true },
         /// From which level on lines are written: error, warn or info. Use warn to leave out what is normal

@@ -37,7 +37,7 @@ use std::{
     thread,
     time::Duration,
 };
-use weir_dataplane::{Counters, Dataplane, Event, Report, RequestKey, SessionId, Slot, StatsTopic};
+use weir_dataplane::{Counters, Dataplane, Event, Report, RequestKey, SessionId, Slot, StatsTopic, TopKeys};
 use weir_routing::Server;
 use weir_timing::Instant;
 
@@ -525,6 +525,11 @@ impl Host for EventLoop {
         report.stations.extend(self.serving.as_ref().and_then(|serving| serving.entry(now)));
         // Whoever asked may have stopped waiting.
         let _ = reply.send(report);
+    }
+
+    fn tell_top_keys(&mut self, reply: &Sender<TopKeys>) {
+        // Whoever asked may have stopped waiting.
+        let _ = reply.send(self.dataplane.top_keys(self.clock.now()));
     }
 
     fn answer_stats(&mut self, request: RequestKey, text: Vec<u8>) {

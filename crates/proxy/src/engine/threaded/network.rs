@@ -31,7 +31,9 @@ use std::{
     io, mem,
     sync::{Arc, atomic::Ordering, mpsc::Sender},
 };
-use weir_dataplane::{Counters, Dataplane, Event, Fault, Report, RequestKey, SCARCE_LOOK_NS, SessionId};
+use weir_dataplane::{
+    Counters, Dataplane, Event, Fault, Report, RequestKey, SCARCE_LOOK_NS, SessionId, TopKeys,
+};
 use weir_timing::Instant;
 
 /// Threads wait for processors if the network thread does so for at least 1 / this of the time in which it could run.
@@ -444,5 +446,10 @@ impl Host for Network {
         report.servers.clear();
         // Whoever asked may have stopped waiting.
         let _ = reply.send(report);
+    }
+
+    fn tell_top_keys(&mut self, reply: &Sender<TopKeys>) {
+        // Whoever asked may have stopped waiting.
+        let _ = reply.send(self.dataplane.top_keys(self.clock.now()));
     }
 }
