@@ -43,6 +43,10 @@ def stats_hot(wire: Wire) -> list[list[bytes]]:
     return [line[1:] for line in lines]
 
 
+def wait_second(proxy: Proxy) -> None:
+    eventually(lambda: bool(json.loads(proxy.http("/windows"))["windows"]), "a second is over")
+
+
 def printed(*arguments: str) -> str:
     done = subprocess.run(
         [str(weir_binary()), *arguments], capture_output=True, text=True, check=True, timeout=3 * LIVENESS_S
@@ -81,6 +85,10 @@ def test_the_hottest_key_is_the_one_that_the_load_makes_hottest(
     wire.in_step()
     shares = [line.split() for line in proxy.http("/metrics").splitlines() if line.startswith("weir_hottest_key_share")]
     assert [float(share) for _, share in shares] == [pytest.approx(first["share"], abs=0.02)]
+    if engine == "event":
+        wait_second(proxy)
+        top = printed("top", "--once", str(proxy.admin))
+        assert f"hash {first['hash']}" in top, top
 
 
 @pytest.mark.every_engine
@@ -93,9 +101,10 @@ def test_keys_are_shown_only_where_the_operator_wants_it(
         wire = connect(proxy.address)
         wire.store(secret, b"value")
         ask_until_looked_at(proxy, wire, secret)
+        wait_second(proxy)
         wire.send(b"stats hot\r\n")
         in_band = b"\n".join(iter(wire.line, b"END")).decode()
-        shows = [proxy.http("/hot"), in_band]
+        shows = [proxy.http("/hot"), in_band, printed("top", "--once", str(proxy.admin))]
         for page in shows:
             assert (secret.decode() in page) == bool(options), page
         assert hash_of(secret) in shows[0]

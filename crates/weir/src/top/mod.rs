@@ -3,6 +3,7 @@
 //! A thread asks the admin port for new windows; this one draws the newest and listens to the keyboard. `--once` prints the same lines
 //! and ends. What is shown: `docs/operate/run.md`; how it is judged: `docs/understand/timing.md`.
 
+mod hot;
 mod judge;
 mod names;
 mod source;

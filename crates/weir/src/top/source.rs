@@ -23,6 +23,8 @@ pub(super) struct Second {
     pub(super) window: Value,
     /// What is in force: `/config`.
     pub(super) config: Value,
+    /// The keys that are asked for most: `weir.hot/1`. Nothing where the proxy knows of none.
+    pub(super) hot: Value,
     /// Requests per second of the seconds before, the oldest first.
     pub(super) history: Vec<u64>,
 }
@@ -90,7 +92,9 @@ fn ask_once(admin: &str, next: Option<u64>, history: &mut Vec<u64>) -> Result<Op
         return Ok(None);
     };
     let config = get(admin, "/config")?;
-    let second = Second { admin: admin.to_owned(), window, config, history: history.clone() };
+    // A proxy of an earlier version has no such page.
+    let hot = get(admin, "/hot").unwrap_or_default();
+    let second = Second { admin: admin.to_owned(), window, config, hot, history: history.clone() };
     Ok(Some((second, after)))
 }
 

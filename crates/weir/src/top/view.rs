@@ -4,6 +4,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use serde_json::Value;
 
+use super::hot;
 use super::judge::{self, Bottleneck, Who, number, text};
 use super::names;
 use super::source::Second;
@@ -33,6 +34,7 @@ pub(super) fn lines(second: &Second, width: u16, height: u16) -> Vec<Line<'stati
     lines.push(Line::default());
     lines.push(utilization(window, &second.config));
     lines.extend(bottleneck(window, &found, width));
+    lines.extend(hot::lines(&second.hot, width));
     lines.push(Line::default());
     lines.extend(servers(window, width));
     lines.push(Line::default());
@@ -330,6 +332,7 @@ mod tests {
             admin: "127.0.0.1:21280".into(),
             window: serde_json::from_str(sample).expect("the sample is JSON"),
             config: json!({"engine": "pool", "threads": 2, "replicas": 1}),
+            hot: json!({"keys": [{"share": 0.125, "hash": "9f86d081884c7d65", "key": null, "pool": "main", "reads": 64, "writes": 0}]}),
             history: vec![0, 5, 10],
         }
     }
@@ -347,6 +350,7 @@ mod tests {
             "127.0.0.1:11211",
             "down",
             "backend 75%",
+            "hot keys     12.5 %  hash 9f86d081884c7d65  100 % reads  pool main",
         ] {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }
