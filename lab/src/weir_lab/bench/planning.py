@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from weir_lab.bench.programs.filling import unknown_names
 from weir_lab.bench.programs.generators import generator_doubts, target_refusals
-from weir_lab.bench.programs.subjects import refusals
+from weir_lab.bench.programs.subjects import NUTCRACKER, WEIR, refusals
 from weir_lab.bench.testbeds import TestbedKind
 from weir_lab.design import SEARCH_RUNS_MIN, Kind, Settings, block, cells_of
 from weir_lab.design.topology import Shape, tier_of
@@ -32,6 +32,7 @@ __all__ = [
     "machines_of",
     "missing_here",
     "plan_lines",
+    "room_for_all_keys",
     "shape_of",
     "subject_doubts",
 ]
@@ -106,11 +107,24 @@ def _beside_s(settings: Settings, plan: Plan) -> float:
 
 
 def _filling_s(settings: Settings) -> float:
-    """Keys are set on every server without a proxy, and on as many as there are replicas through one."""
-    if settings.path.value == "direct":
-        return settings.keys * settings.servers / _PREFILL_KEYS_PER_S
-    stored = settings.keys * settings.replicas * (settings.value_size_bytes + settings.key_size_bytes)
+    """Every server gets all keys at the same time; through a proxy that is not known here, as many as there are replicas."""
+    if settings.path.value == "direct" or (settings.subject in (WEIR, NUTCRACKER) and room_for_all_keys(settings)):
+        return (
+            settings.keys / _PREFILL_KEYS_PER_S
+            + settings.keys * settings.servers * _size(settings) / _PREFILL_BYTES_PER_S
+        )
+    stored = settings.keys * settings.replicas * _size(settings)
     return settings.keys / _PREFILL_KEYS_PER_S + stored / _PREFILL_BYTES_PER_S
+
+
+def room_for_all_keys(settings: Settings) -> bool:
+    """Whether each server can hold every key of a cell."""
+    stored = settings.keys * (_size(settings) + _ITEM_BYTES)
+    return stored <= settings.server_memory_mib * (1 << 20) * _USABLE_MEMORY
+
+
+def _size(settings: Settings) -> int:
+    return settings.value_size_bytes + (settings.key_size_bytes or 0)
 
 
 def machines_of(study: Study) -> Shape:

@@ -13,7 +13,9 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from weir_lab.bench.planning import room_for_all_keys
 from weir_lab.bench.programs.generators import MEMCASLAP, memcaslap_argv, memcaslap_config, prefill_argv, weir_load_argv
+from weir_lab.bench.programs.subjects import NUTCRACKER, WEIR
 from weir_lab.bench.running.starting import Running
 from weir_lab.design import RequestPath, Role
 from weir_lab.errors import TestbedError
@@ -22,13 +24,12 @@ from weir_lab.records.formats import LoadRecord
 from weir_lab.records.formats.foreign import GeneratorEntry, GeneratorsRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from weir_lab.bench.programs.generators import Share
     from weir_lab.bench.running.edges import Edge
     from weir_lab.bench.running.starting import Starter
-    from weir_lab.bench.testbeds import Machine
     from weir_lab.design import Plan, Settings
 
 __all__ = ["Fleet", "fill", "start_loads", "watch"]
@@ -140,60 +141,98 @@ class Fleet:
         return total
 
 
-def fill(starter: Starter, settings: Settings, targets: list[str], seed: int) -> float:
+def fill(starter: Starter, settings: Settings, targets: list[str], servers: Sequence[str], seed: int) -> float:
     """Set the keys where the generators do not do it themselves; how long it took to start one, in seconds.
 
-    On the direct path every server must hold every key, since any connection may ask for it. Through a proxy
-    several generators find the keys set. So do clients that think, whose system is made for less than all of them
-    would bring at once. A single generator sets them itself otherwise, and so does memcaslap.
+    On the direct path every server must hold every key, since any connection may ask for it. Servers of ours behind a proxy get all keys,
+    too: an engine that works on one request of a connection at a time needs a round trip per key, half a minute at a small speed. Where
+    that cannot be, several generators find the keys set through the proxy. So do clients that think, whose system is made for less than
+    all of them would bring at once. A single generator sets them itself otherwise, and so does memcaslap.
     """
     if settings.generator != "weir":
         return 0.0
-    overhead_s = 0.0
     # Where sizes are drawn by the seed, what is set must have the sizes that the generator will look for.
     apart = 0 if settings.preset is not None else 1
     if settings.path is RequestPath.DIRECT:
-        for index, target in enumerate(targets):
-            # Nothing of ours runs where targets do.
-            near = "client-0" if starter.own_keys is not None else f"server-{index}"
-            name, machine = f"prefill-{index}", starter.machine(near)
-            overhead_s = max(overhead_s, _prefill(starter, settings, name, machine, target, seed + apart * (1 + index)))
-    elif _filled_apart(settings):
-        overhead_s = _prefill(starter, settings, "prefill", starter.machine("proxy-0"), targets[0], seed + apart)
-    return overhead_s
+        # Nothing of ours runs where targets do.
+        nears = ["client-0" if starter.own_keys is not None else f"server-{index}" for index in range(len(targets))]
+        seeds = [seed + apart * (1 + index) for index in range(len(targets))]
+        return _prefill(starter, settings, list(zip(nears, targets, seeds, strict=True)))
+    if _at_servers(settings, servers):
+        # Replicas of a key are to be alike.
+        places = [(f"server-{index}", server, seed + apart) for index, server in enumerate(servers)]
+        return _prefill(starter, settings, places)
+    if _filled_apart(settings, servers):
+        return _prefill(starter, settings, [("proxy-0", targets[0], seed + apart)], through_proxy=True)
+    return 0.0
 
 
-def _filled_apart(settings: Settings) -> bool:
+def _filled_apart(settings: Settings, servers: Sequence[str]) -> bool:
     """Whether a generator of its own sets the keys before the others start."""
-    return settings.path is RequestPath.DIRECT or settings.generators > 1 or settings.think_time_ms > 0.0
+    return (
+        settings.path is RequestPath.DIRECT
+        or _at_servers(settings, servers)
+        or settings.generators > 1
+        or settings.think_time_ms > 0.0
+    )
 
 
-def _prefill(starter: Starter, settings: Settings, name: str, machine: Machine, target: str, seed: int) -> float:
-    """Fill a target from the machine that it runs on, so that keys do not wait for the link of a client."""
-    record = starter.folder / f"{name}.json"
-    argv = prefill_argv(starter.executables.weir, settings, target, seed, starter.own_keys)
-    argv += ["--json", machine.file(record)]
-    began = time.monotonic()
-    process = starter.start(machine, Role.CLIENT, name, argv).process
-    try:
-        process.popen.wait(_PREFILL_S)
-    except subprocess.TimeoutExpired:
-        raise TestbedError(f"prefill of {target} took more than {_PREFILL_S:g} s") from None
-    took_s = time.monotonic() - began
-    if process.popen.returncode != 0:
-        raise TestbedError(f"prefill of {target} ended with status {process.popen.returncode}: {process.last_words()}")
-    machine.collect(record)
-    phases = read_json(record, LoadRecord).phases.values()
-    return max(0.0, took_s - sum(phase.duration_ns for phase in phases) / 1e9)
+def _at_servers(settings: Settings, servers: Sequence[str]) -> bool:
+    """Whether keys can be set on every server behind the proxy: they are ours, have room, and the proxy changes no key."""
+    if not servers or settings.generator != "weir" or settings.preset is not None:
+        return False
+    return settings.subject in (WEIR, NUTCRACKER) and room_for_all_keys(settings)
 
 
-def start_loads(starter: Starter, settings: Settings, plan: Plan, shares: list[Share], overhead_s: float) -> Fleet:
+def _prefill(
+    starter: Starter, settings: Settings, places: Sequence[tuple[str, str, int]], *, through_proxy: bool = False
+) -> float:
+    """Fill targets at once, each from the machine that it runs on, so that keys do not wait for the link of a client.
+
+    ``places`` are machines, targets and seeds.
+    """
+    filling = []
+    for number, (near, target, seed) in enumerate(places):
+        name, machine = "prefill" if through_proxy else f"prefill-{number}", starter.machine(near)
+        record = starter.folder / f"{name}.json"
+        argv = prefill_argv(starter.executables.weir, settings, target, seed, starter.own_keys)
+        argv += ["--json", machine.file(record)]
+        filling.append(
+            (target, machine, record, time.monotonic(), starter.start(machine, Role.CLIENT, name, argv).process)
+        )
+    overheads_s = []
+    for target, machine, record, began, process in filling:
+        try:
+            process.popen.wait(_PREFILL_S)
+        except subprocess.TimeoutExpired:
+            raise TestbedError(f"prefill of {target} took more than {_PREFILL_S:g} s") from None
+        took_s = time.monotonic() - began
+        if process.popen.returncode != 0:
+            raise TestbedError(
+                f"prefill of {target} ended with status {process.popen.returncode}: {process.last_words()}"
+            )
+        machine.collect(record)
+        phases = read_json(record, LoadRecord).phases.values()
+        overheads_s.append(max(0.0, took_s - sum(phase.duration_ns for phase in phases) / 1e9))
+    # That of the others has in it what it took to wait for those before.
+    return overheads_s[0]
+
+
+def start_loads(
+    starter: Starter,
+    settings: Settings,
+    plan: Plan,
+    shares: list[Share],
+    servers: Sequence[str],
+    overhead_s: float,
+) -> Fleet:
     """Start all generators; those of ours that are several begin at one moment, by the clock of each machine."""
+    prefilled = _filled_apart(settings, servers)
     lead_s = min(_LEAD_MAX_S, max(_LEAD_MIN_S, 3.0 * overhead_s * len(shares)))
     together_ns = time.time_ns() + round(lead_s * 1e9) if len(shares) > 1 else None
     fleet = Fleet([], starter.folder)
     for share in shares:
-        running = _start(starter, settings, plan, share, together_ns)
+        running = _start(starter, settings, plan, share, together_ns, prefilled=prefilled)
         load = _Load(share, running, settings.generator, round(plan.warmup_s))
         fleet.loads.append(load)
         reader = threading.Thread(target=_copy_lines, args=(load, starter.folder, fleet.lines), daemon=True)
@@ -202,7 +241,9 @@ def start_loads(starter: Starter, settings: Settings, plan: Plan, shares: list[S
     return fleet
 
 
-def _start(starter: Starter, settings: Settings, plan: Plan, share: Share, together_ns: int | None) -> Running:
+def _start(
+    starter: Starter, settings: Settings, plan: Plan, share: Share, together_ns: int | None, *, prefilled: bool
+) -> Running:
     client = starter.machine(share.machine)
     if settings.generator == MEMCASLAP:
         config = starter.folder / "memcaslap.conf"
@@ -211,7 +252,6 @@ def _start(starter: Starter, settings: Settings, plan: Plan, share: Share, toget
         argv = memcaslap_argv(plan, share, client.file(config))
         return starter.start(client, Role.CLIENT, share.name, argv, piped="stdout")
     start_at = None if together_ns is None else (together_ns + client.clock_offset_ns) / 1e9
-    prefilled = _filled_apart(settings)
     weir, keys = starter.executables.weir, starter.own_keys
     argv = weir_load_argv(weir, settings, plan, share, prefilled=prefilled, start_at=start_at, keys=keys)
     for flag, ending in (("--hdr", "hdr"), ("--json", "json")):

@@ -116,8 +116,8 @@ def _load(
     """Fill, load, watch, and write down what was seen."""
     settings = job.settings
     shares = shares_of(settings, targets, job.seed)
-    overhead_s = fill(starter, settings, targets, job.seed)
-    fleet = start_loads(starter, settings, job.plan, shares, overhead_s)
+    overhead_s = fill(starter, settings, targets, addresses, job.seed)
+    fleet = start_loads(starter, settings, job.plan, shares, addresses, overhead_s)
     edges = _watched(starter, job, fleet, roles, proxies)
     for members in roles.values():
         for one in members:
