@@ -283,6 +283,25 @@ def test_a_quota_holds_who_would_use_more(tmp_path: Path) -> None:
     assert left_by(os.getpid()) == []
 
 
+@needs_network
+@needs_quota
+def test_a_thread_that_is_let_out_runs_beside_the_quota(tmp_path: Path) -> None:
+    if isinstance(GROUPS, str) or GROUPS.version != 1:
+        pytest.skip("single threads leave groups of version 1 alone")
+    with CpuQuota(GROUPS, this_process(), "server-0", 0.05) as quota, Processes(tmp_path) as processes:
+        argv = [sys.executable, "-c", "import time; time.sleep(60)"]
+        inside = processes.start("servers", "idle", argv, started_as=[*quota.enter, *argv])
+        pid = inside.popen.pid
+
+        def groups() -> str:
+            return Path(f"/proc/{pid}/task/{pid}/cgroup").read_text(encoding="ascii")
+
+        eventually(lambda: "server-0" in groups(), "it is in the group")
+        quota.let_out([pid, 2**22])
+        assert "server-0" not in groups()
+    assert left_by(os.getpid()) == []
+
+
 def test_a_quota_below_what_the_kernel_takes_is_refused(tmp_path: Path) -> None:
     with (
         pytest.raises(TestbedError, match="less than a quota can be"),

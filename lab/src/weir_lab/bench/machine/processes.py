@@ -35,6 +35,7 @@ __all__ = [
     "prefer_thread",
     "resident_bytes",
     "thread_times",
+    "threads_named",
     "wait_until",
 ]
 
@@ -205,12 +206,21 @@ def resident_bytes(pid: int) -> int:
         raise TestbedError(f"Memory of process {pid} cannot be read from /proc ({error}).") from error
 
 
-def prefer_thread(pid: int, name: str) -> None:
-    """Let threads of that name go before all others on this machine's cores, if we may; it is no fault if not."""
+def threads_named(pid: int, name: str) -> list[int]:
+    """Threads of a process that have this name; none if it has ended."""
+    found: list[int] = []
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             if (task / "comm").read_text(encoding="utf-8").strip() == name:
-                os.setpriority(os.PRIO_PROCESS, int(task.name), _PREFERRED)
+                found.append(int(task.name))
+    return found
+
+
+def prefer_thread(pid: int, name: str) -> None:
+    """Let threads of that name go before all others on this machine's cores, if we may; it is no fault if not."""
+    with contextlib.suppress(OSError):
+        for thread in threads_named(pid, name):
+            os.setpriority(os.PRIO_PROCESS, thread, _PREFERRED)
 
 
 def machine_busy_ns() -> int:

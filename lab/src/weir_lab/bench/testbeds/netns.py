@@ -9,7 +9,14 @@ from contextlib import ExitStack
 from enum import StrEnum
 from typing import TYPE_CHECKING, Self
 
-from weir_lab.bench.machine.processes import cpu_ns, free_ports, machine_busy_ns, prefer_thread, resident_bytes
+from weir_lab.bench.machine.processes import (
+    cpu_ns,
+    free_ports,
+    machine_busy_ns,
+    prefer_thread,
+    resident_bytes,
+    threads_named,
+)
 from weir_lab.bench.network import (
     CpuQuota,
     DelayDevice,
@@ -296,8 +303,10 @@ class _NetnsMachine:
         return resident_bytes(process.popen.pid)
 
     def prefer(self, process: Process, thread: str) -> None:
-        """As root."""
+        """As root. The machine's quota is for what it does for clients: who answers the lab must not wait until some is left."""
         prefer_thread(process.popen.pid, thread)
+        if self._quota is not None:
+            self._quota.let_out(threads_named(process.popen.pid, thread))
 
     def state(self) -> MachineState:
         """Counters of the link and of the quota."""
