@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import re
 from pathlib import Path
 
 import pytest
 
-from weir_lab.bench.planning import doubts, estimate, plan_lines
+from weir_lab.bench.planning import doubts, estimate, plan_lines, shape_of
 from weir_lab.bench.programs.subjects import Abilities, refusals
 from weir_lab.cli.studies import next_step
 from weir_lab.design import Engine, Kind, Study, cells_of, load_study, parse_study
+from weir_lab.design.whole.sets import load_set
 
 STUDIES = Path(__file__).parents[2] / "studies"
 TABLE = Path(__file__).parent / "oracles" / "experiments.csv"
@@ -54,6 +56,40 @@ def test_every_study_of_a_crew_lets_all_of_it_serve(file: Path) -> None:
         for cell in cells_of(load_study(file, pace)):
             threaded = cell.settings.engine in (Engine.POOL, Engine.SPLIT) and cell.settings.path.value == "proxy"
             assert not threaded or cell.settings.crew == "fixed", cell.name
+
+
+def loaded_over_links(name: str) -> list[Study]:
+    """Designs of one study that load machines with links, at the pace night; what placing a key costs is a matter of this machine."""
+    found = load_set(STUDIES / f"{name}.set.toml")
+    files = [file for file in found.files if file not in found.without_network]
+    studies = [load_study(STUDIES / file, "night") for file in files]
+    return [study for study in studies if study.kind in (Kind.LOAD, Kind.TRACE)]
+
+
+@pytest.mark.parametrize("name", ["s1", "s2", "s3", "s4", "s5"])
+def test_all_designs_of_a_study_have_the_same_machines_and_these_fit_two_cores(name: str) -> None:
+    studies = loaded_over_links(name)
+    machines = {study.topology.model_dump_json() for study in studies}
+    assert len(machines) == 1, "one speed, one kind of machine"
+    topology = studies[0].topology
+    assert topology.speed < 1.0
+    for study in studies:
+        topology.require_room(shape_of(cells_of(study)), 2)
+        assert all(topology.cpus(machine) for machine in shape_of(cells_of(study)).machines)
+        assert "topology.cpu" in study.assumed
+        assert ("topology.links" in study.assumed) == (name != "s5"), "only S5 measured links"
+
+
+@pytest.mark.parametrize("name", ["s1-max", "s4-max1"])
+def test_a_night_measures_on_both_sides_of_the_knee(name: str) -> None:
+    study = load_study(STUDIES / f"{name}.toml", "night")
+    written = study_of(name.upper()[:2] + name[2:])
+    clients = sorted(levels(study, "clients"))
+    assert set(levels(written, "clients")) < set(clients)
+    # The proxy's CPUs answer some 10,000 to 20,000/s, and a request without waiting takes 1.4 ms.
+    assert clients[0] < 0.5 * 10_000 * 1.4e-3 < 2.0 * 20_000 * 1.4e-3 < clients[-1]
+    small = [one for one in clients if one <= 72]
+    assert all(after <= 4 * before for before, after in itertools.pairwise(small))
 
 
 @pytest.mark.parametrize("row_id", ROWS)
