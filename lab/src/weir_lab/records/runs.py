@@ -22,6 +22,7 @@ from weir_lab.records.formats import Count, LoadRecord, Record, Snapshot, merge_
 from weir_lab.records.formats.foreign import GeneratorsRecord, load_of_memcaslap
 from weir_lab.records.formats.merging import merge_records, shifted, with_prefill
 from weir_lab.records.formats.peers import PeerCounts, merge_peers, read_nutcracker
+from weir_lab.records.formats.seconds import SECONDS_FILE, MachineSeconds
 from weir_lab.records.formats.seen import KernelWait, ThreadsUse
 from weir_lab.records.places import MachineUse, NetworkUse, TestbedRecord
 
@@ -200,6 +201,8 @@ class Run:
     """Counters of a proxy that is not ours, at the end."""
     servers: ServersRecord | None = None
     """What was in force in the memcached servers; ``None`` of targets, and of runs before it was asked."""
+    seconds: MachineSeconds | None = None
+    """What the machine did second by second; ``None`` of short runs."""
 
 
 def runs_folder(sweep: Path) -> Path:
@@ -255,6 +258,7 @@ def read_measurements(folder: Path, meta: RunMeta) -> Run:
         generators=tuple(generators),
         peer=_read_peer(folder, meta.settings.proxies),
         servers=_read_optional(folder / "servers.json", ServersRecord),
+        seconds=_read_optional(folder / SECONDS_FILE, MachineSeconds),
     )
 
 

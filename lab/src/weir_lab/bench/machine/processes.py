@@ -31,6 +31,7 @@ __all__ = [
     "cpu_ns",
     "free_ports",
     "machine_busy_ns",
+    "machine_steal_ns",
     "others_ns",
     "prefer_thread",
     "resident_bytes",
@@ -228,6 +229,12 @@ def machine_busy_ns() -> int:
     fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
     user, nice, system, _idle, _iowait, irq, softirq, steal = fields[:8]
     return (user + nice + system + irq + softirq + steal) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+
+
+def machine_steal_ns() -> int:
+    """CPU time that a virtual machine was not given so far, over all cores, in ns with the resolution of a kernel tick."""
+    ticks = int(Path("/proc/stat").read_text().splitlines()[0].split()[8])
+    return ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
 def thread_times(pid: int) -> ThreadTimes:

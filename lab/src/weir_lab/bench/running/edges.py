@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from weir_lab.bench.testbeds import MachineState, NetworkState, Pieces, Testbed, Yardstick
     from weir_lab.records.formats.seen import ThreadTimes
 
-__all__ = ["Edge", "cpu_between", "take_edge"]
+__all__ = ["Edge", "cpu_between", "is_here", "take_edge"]
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ def take_edge(
         resident_bytes=resident,
         network=testbed.network(),
         pieces=yardstick.read(),
-        threads=_threads({**roles, Role.CLIENT: list(clients)}) if _is_here(testbed) else {},
-        others_ns=others_ns({one.process.popen.pid for one in [*clients, *running]}) if _is_here(testbed) else None,
+        threads=_threads({**roles, Role.CLIENT: list(clients)}) if is_here(testbed) else {},
+        others_ns=others_ns({one.process.popen.pid for one in [*clients, *running]}) if is_here(testbed) else None,
     )
 
 
@@ -77,7 +77,8 @@ def _threads(roles: dict[Role, list[Running]]) -> dict[Role, ThreadTimes]:
     }
 
 
-def _is_here(testbed: Testbed) -> bool:
+def is_here(testbed: Testbed) -> bool:
+    """Whether all of its machines are this one."""
     return testbed.record.kind in (TestbedKind.LOCAL, TestbedKind.NETNS)
 
 

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weir_lab.bench.machine.processes import Processes
+from weir_lab.bench.machine.watching import Watch, glance
 from weir_lab.bench.programs.generators import shares_of
-from weir_lab.bench.running.edges import Edge, cpu_between, take_edge
+from weir_lab.bench.running.edges import Edge, cpu_between, is_here, take_edge
 from weir_lab.bench.running.loads import Fleet, fill, start_loads, watch
 from weir_lab.bench.running.profiling import Profiling
 from weir_lab.bench.running.proxies import RunningProxy, save_all, save_ends, seen_inside, start_proxies
@@ -24,16 +25,21 @@ from weir_lab.bench.running.targets import delete_keys, own_keys
 from weir_lab.design import RequestPath, Role
 from weir_lab.errors import RecordError, TestbedError
 from weir_lab.records import Command, write_json
+from weir_lab.records.formats.seconds import SECONDS_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from weir_lab.bench.machine.watching import Glance
     from weir_lab.bench.programs.subjects import Abilities
-    from weir_lab.bench.testbeds import Testbed
+    from weir_lab.bench.testbeds import Testbed, Yardstick
     from weir_lab.design import Plan, Settings, Subject
 
 __all__ = ["Job", "RunOutcome", "make_run"]
+
+# In runs that are as long as this the machine is looked at each second: spikes of a trace are held against it.
+_WATCHED_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -143,16 +149,45 @@ def _watched(
     """Both edges; CPU time is read inside the interval between the two snapshots, so that the cost of a snapshot is in neither."""
     edges: list[Edge] = []
     profiled = [proxy.running for proxy in proxies] if job.profile else []
-    with Profiling(starter, profiled) as profiling, starter.testbed.yardstick() as yardstick:
+    with (
+        Profiling(starter, profiled) as profiling,
+        starter.testbed.yardstick() as yardstick,
+        _watch(starter, job, fleet, roles, yardstick) as machine,
+    ):
 
         def first_edge() -> None:
             save_all(proxies, "before")
             edges.append(take_edge(starter.testbed, roles, fleet.running, yardstick))
             profiling.begin(job.plan.measured_s)
+            machine.begin()
 
         def second_edge() -> None:
+            seconds = machine.end()
+            if seconds is not None:
+                write_json(starter.folder / SECONDS_FILE, seconds)
             edges.append(take_edge(starter.testbed, roles, fleet.running, yardstick))
             save_all(proxies, "after")
 
         watch(fleet, job.plan, first_edge, second_edge)
     return edges
+
+
+def _watch(starter: Starter, job: Job, fleet: Fleet, roles: dict[Role, list[Running]], yardstick: Yardstick) -> Watch:
+    """Of a long run on this machine; of others it does nothing. Both edges are read while it does not look."""
+    testbed = starter.testbed
+    if job.plan.measured_s < _WATCHED_S or not is_here(testbed):
+        return Watch(None, testbed.cores)
+    running = [one for members in (*roles.values(), fleet.running) for one in members]
+    ours = {one.process.popen.pid for one in running} | testbed.own_processes()
+    machines = {one.machine.name: one.machine for one in running}
+
+    def look() -> Glance:
+        stalled = {name: machine.state().throttled_ns for name, machine in machines.items()}
+        pieces = list(yardstick.read().values())
+        return glance(
+            ours,
+            {name: held_ns for name, held_ns in stalled.items() if held_ns is not None},
+            (sum(one.count for one in pieces), sum(one.cpu_ns for one in pieces)),
+        )
+
+    return Watch(look, testbed.cores)

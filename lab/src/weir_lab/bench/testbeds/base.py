@@ -129,6 +129,9 @@ class Testbed(Protocol):
     def network(self) -> NetworkState | None:
         """What the device between the machines did so far; ``None`` where there is none."""
 
+    def own_processes(self) -> set[int]:
+        """Processes of this machine that the testbed itself needs: neither roles nor others."""
+
     def version_of(self, target: str) -> str:
         """What a server that runs already answers to ``version``, asked from the first client machine."""
 

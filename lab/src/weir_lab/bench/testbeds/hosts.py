@@ -147,6 +147,10 @@ class HostsTestbed:
     def network(self) -> None:
         """None of ours."""
 
+    def own_processes(self) -> set[int]:
+        """None on this machine."""
+        return set()
+
     def version_of(self, target: str) -> str:
         """From the host that is the first client machine."""
         return str(self._hosts["client-0"].ask("version", target=target))

@@ -75,6 +75,10 @@ class LocalTestbed:
     def network(self) -> None:
         """None of ours."""
 
+    def own_processes(self) -> set[int]:
+        """None."""
+        return set()
+
     def version_of(self, target: str) -> str:
         """From this machine."""
         return version_of(target)

@@ -170,6 +170,10 @@ class NetnsTestbed:
             late_max_us=late.max_us if late else None,
         )
 
+    def own_processes(self) -> set[int]:
+        """The delay device."""
+        return {self._device.pid} if self._device is not None else set()
+
     def version_of(self, target: str) -> str:
         """From this machine."""
         return version_of(target)

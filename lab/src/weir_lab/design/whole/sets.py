@@ -71,7 +71,10 @@ class PublishedSource(_Strict):
 
 
 class SectionSpec(_Strict):
-    """One section. ``beside`` runs the same designs with the event engine at every pace; ``redraws`` says what our figures replace."""
+    """One section. ``beside`` runs the same designs with the event engine at every pace; ``redraws`` says what our figures replace.
+
+    ``windows_s`` are the widths of windows in which the same runs of a trace are looked at; without any, each study's own.
+    """
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{1,40}$")]
     title: str
@@ -91,6 +94,7 @@ class SectionSpec(_Strict):
     ]
     files: Annotated[list[str], Field(min_length=1)]
     beside: bool = False
+    windows_s: list[Annotated[int, Field(ge=1, le=600)]] = Field(default_factory=list)
     published: list[PublishedSource] = Field(default_factory=list)
     errors: list[str] = Field(default_factory=list)
     redraws: dict[str, str] = Field(default_factory=dict)
@@ -119,11 +123,19 @@ class StudySet(_Strict):
         return list(dict.fromkeys(file for section in self.sections for file in section.files))
 
     def engines_beside(self, file: str, pace: str) -> bool:
-        """Whether a file is run with the event engine, too: for one figure at the paces quick and night, for every figure at the others."""
+        """Whether a file is run with the event engine, too: for one figure at the paces quick and night, for every figure at the others.
+
+        At the pace night no hours go to traces of another engine.
+        """
         if self.engine == "event":
             return False
         everywhere = pace not in ("quick", "night")
-        return any(file in section.files and (section.beside or everywhere) for section in self.sections)
+        return any(
+            file in section.files
+            and (section.beside or everywhere)
+            and not (pace == "night" and section.kind == "trace")
+            for section in self.sections
+        )
 
     def headline(self, file: str) -> bool:
         """Whether all cells of a file are numbers that will be quoted; of the others those at the maximum of a curve are."""

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
     from weir_lab.design import Study
     from weir_lab.records.formats import Distribution, LoadRecord, Snapshot
+    from weir_lab.records.formats.seconds import MachineSeconds
     from weir_lab.records.runs import Run, RunMeta
     from weir_lab.theory.histogram import Histogram
 
-__all__ = ["SCHEMA", "pack", "plain_load", "plain_snapshots"]
+__all__ = ["SCHEMA", "pack", "plain_load", "plain_seconds", "plain_snapshots"]
 
 SCHEMA = "weir.kept/1"
 # The same in most runs of a sweep.
@@ -85,12 +86,21 @@ def _plain_run(run: Run, study: Study) -> dict[str, Any]:
             plain["spreads"] = {str(width): found for width, found in sorted(spreads.items()) if found is not None}
     if run.cpu is not None:
         plain["cpu"] = run.cpu.model_dump(mode="json", by_alias=True)
+    if run.seconds is not None:
+        plain["seconds"] = plain_seconds(run.seconds)
     if run.before is not None and run.after is not None and run.end is not None:
         plain["proxy"] = plain_snapshots(run.before, run.after, run.end)
     for name in _WHOLE_FILES:
         if (run.folder / name).exists():
             plain.setdefault("files", {})[name] = (run.folder / name).read_text(encoding="utf-8")
     return plain
+
+
+def plain_seconds(seconds: MachineSeconds) -> dict[str, Any]:
+    """Columns as text."""
+    plain = seconds.model_dump(mode="json", by_alias=True)
+    texts = {name: text_of(column) for name, column in plain.items() if isinstance(column, list)}
+    return {**plain, **texts, "stalled_us": {name: text_of(column) for name, column in seconds.stalled_us.items()}}
 
 
 def plain_load(load: LoadRecord) -> dict[str, Any]:

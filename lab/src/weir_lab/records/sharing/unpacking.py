@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from weir_lab.design import cells_of, content_sha256, load_study, scheduled_like
 from weir_lab.errors import RecordError
+from weir_lab.records.formats.seconds import SECONDS_FILE
 from weir_lab.records.runs import RunMeta, SweepMeta, runs_folder, snapshot_name, write_json, write_text
 from weir_lab.records.sharing.numbers import histogram_of, numbers_of
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from weir_lab.design import Study
 
-__all__ = ["unpack"]
+__all__ = ["seconds_of_plain", "unpack"]
 
 _EMPTY = {"count": 0, "sum_ns": 0, "histogram": None}
 _COLUMNS = ("start_ns", "length_ns", "requests", "response_time_sum_ns")
@@ -62,6 +63,8 @@ def _write_measurements(folder: Path, run: Mapping[str, Any], proxies: int) -> N
         write_json(folder / "spreads.json", dict(run["spreads"]))
     if "cpu" in run:
         write_json(folder / "cpu.json", dict(run["cpu"]))
+    if "seconds" in run:
+        write_json(folder / SECONDS_FILE, seconds_of_plain(run["seconds"]))
     for name, text in run.get("files", {}).items():
         write_text(folder / name, text)
     if "proxy" not in run:
@@ -72,6 +75,13 @@ def _write_measurements(folder: Path, run: Mapping[str, Any], proxies: int) -> N
         idle = {**snapshot, "operations": {}, "process": {"cpu_user_ns": 0, "cpu_system_ns": 0}}
         for place in range(1, proxies):
             write_json(folder / snapshot_name(moment, place), idle)
+
+
+def seconds_of_plain(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """What the machine did second by second, from columns as text."""
+    columns = {name: numbers_of(text) for name, text in plain.items() if name.endswith("_us") and isinstance(text, str)}
+    stalled = {name: numbers_of(text) for name, text in plain["stalled_us"].items()}
+    return {**plain, **columns, "piece_ns": numbers_of(plain["piece_ns"]), "stalled_us": stalled}
 
 
 def _load(plain: Mapping[str, Any]) -> dict[str, Any]:

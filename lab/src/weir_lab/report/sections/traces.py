@@ -1,4 +1,4 @@
-"""Stability over time: throughput, response time and its spread per window, with drift, spread and the interactive law."""
+"""Stability over time: throughput, response time and its spread per window, with drift, spread, the interactive law, and spikes."""
 
 from __future__ import annotations
 
@@ -13,20 +13,26 @@ from weir_lab.records.windows import Window, windows_of_run
 from weir_lab.report.common import Task, figure, with_tables
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
-from weir_lab.theory.stats import batch_means
+from weir_lab.theory.stats import batch_means, coincidences, find_spikes
+from weir_lab.theory.stats.spikes import FACTOR, LEAST
 from weir_lab.theory.units import number
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from weir_lab.report.numbers.readings import CellReadings, Reading, SweepReadings
     from weir_lab.report.page.blocks import Block, Entry
 
-__all__ = ["Steadiness", "build", "conclusions", "steadiness", "summary"]
+__all__ = ["Spikes", "Steadiness", "build", "conclusions", "spikes_of", "steadiness", "summary"]
 
 # More windows than this are merged for the drawing; the numbers are those of all.
 _DRAWN = 240
 _BATCHES = 10
+# What a spike is held against, and from when on that is called unusual. Steal and other processes are shares of all cores' time, a quota is
+# the share of the second for which it held a machine, and slow cores took so much longer for the yardstick.
+_CAUSES = {"steal": 0.02, "other processes": 0.05, "quota": 0.05, "slow cores": 0.15}
 
 
 @dataclass(frozen=True)
@@ -51,28 +57,52 @@ class Steadiness:
         return abs(self.drift_percent) <= max(self.chance_percent, 1.0)
 
 
+@dataclass(frozen=True)
+class Spikes:
+    """Spikes of a run by rule (`find_spikes`), and what else was unusual then, a list of causes for each."""
+
+    sizes: tuple[float, ...]
+    causes: tuple[tuple[str, ...], ...]
+    per_hour: float
+    watched: bool
+    """Whether the machine was looked at second by second."""
+
+    def with_cause(self, name: str) -> int:
+        """Spikes in which this was unusual."""
+        return sum(name in causes for causes in self.causes)
+
+    @property
+    def open(self) -> int:
+        """Spikes in which nothing that was recorded was unusual."""
+        return sum(not causes for causes in self.causes)
+
+
 def build(task: Task) -> list[Block]:
-    """One figure per file: throughput, mean and standard deviation over time."""
+    """A figure per file and width of windows: throughput, mean and standard deviation over time. A table of spikes."""
     figures: list[Block | None] = []
     rows: list[tuple[Entry, ...]] = []
+    spikes: list[tuple[Entry, ...]] = []
     points = []
-    for sweep in (*task.sweeps, *task.beside):
-        for cell in sweep.cells:
-            run = cell.runs[0]
-            found = steadiness(run, sweep.study.plan.window_s)
-            if found is None:
-                continue
-            figures.append(_figure(task, sweep, cell, found))
-            rows.append(
+    for sweep, cell, width_s in _drawn(task):
+        found = steadiness(cell.runs[0], width_s)
+        if found is None:
+            continue
+        run, name = cell.runs[0], _name(sweep, width_s)
+        figures.append(_figure(task, sweep, cell, found, width_s))
+        rows.append(
                 (
-                    sweep.study.name, Value(len(found.windows)), Value(run.throughput, digits=0), Value(1e3 * run.response_s),
+                    name, Value(len(found.windows)), Value(run.throughput, digits=0), Value(1e3 * run.response_s),
                     Value(found.cv_percent, digits=1), Value(found.drift_percent, digits=2, signed=True),
                     Value(found.chance_percent, digits=2), Value(found.lag1, digits=2),
                     Value(found.law_percent, digits=2, signed=True),
                     "stable" if found.stable else "drifts",
                 )
             )  # fmt: skip
-            points.append(_point(sweep, found))
+        points.append(_point(name, found))
+        seen = spikes_of(run, found)
+        if seen is not None:
+            spikes.append(_spike_row(name, seen))
+            points.append(_spike_point(name, seen))
     if not rows:
         return [Text("No run is long enough for windows.")]
     table = Table(
@@ -94,7 +124,8 @@ def build(task: Task) -> list[Block]:
         ),
         tuple(rows),
     )
-    return [Text("What the data say:", tuple(points)), *with_tables([table, *figures])]
+    tables = [table, *([_spike_table(task, spikes)] if spikes else [])]
+    return [Text("What the data say:", tuple(points)), *with_tables([*tables, *figures])]
 
 
 def summary(task: Task) -> str:
@@ -102,7 +133,7 @@ def summary(task: Task) -> str:
     verdicts = []
     for sweep in task.sweeps:
         for cell in sweep.cells:
-            found = steadiness(cell.runs[0], sweep.study.plan.window_s)
+            found = steadiness(cell.runs[0], _widths(task, sweep)[0])
             if found is not None:
                 verdicts.append(
                     f"{sweep.study.name} {'is stable' if found.stable else 'drifts'} (spread {number(found.cv_percent, 1)} %)"
@@ -138,10 +169,105 @@ def _drift(means: NDArray[np.float64]) -> tuple[float, float]:
     return slope * span, float(stdtrit(freedom, 0.995)) * error * span
 
 
-def _point(sweep: SweepReadings, found: Steadiness) -> str:
+def spikes_of(run: Reading, found: Steadiness) -> Spikes | None:
+    """Spikes of its throughput; ``None`` where it is too short for a local median."""
+    windows = found.windows
+    if len(windows) < _DRAWN:
+        return None
+    spikes = find_spikes([window.throughput_rps for window in windows])
+    columns = _causes(run, windows)
+    hours = sum(window.length_s for window in windows) / 3600.0
+    return Spikes(
+        tuple(spike.size for spike in spikes),
+        tuple(map(tuple, coincidences(spikes, columns, _CAUSES))),
+        len(spikes) / hours,
+        bool(columns),
+    )
+
+
+def _causes(run: Reading, windows: Sequence[Window]) -> dict[str, list[float]]:
+    """What the machine did in the second in which each window began, by the clock of both."""
+    seconds = run.run.seconds
+    if seconds is None or not seconds.length_us:
+        return {}
+    ahead_s = (run.load.measured.start_unix_ns - seconds.start_unix_ns) / 1e9
+    begins = [ahead_s + window.start_s for window in windows]
+    places = np.clip(np.searchsorted(seconds.starts_s, begins, side="right") - 1, 0, len(seconds.length_us) - 1)
+    length = np.maximum(1.0, np.array(seconds.length_us, dtype=float))
+    whole = length * seconds.cores
+    pieces = np.array(seconds.piece_ns, dtype=float)
+    usual = float(np.median(pieces[pieces > 0.0])) if np.any(pieces > 0.0) else 1.0
+    columns = {
+        "steal": np.array(seconds.steal_us) / whole,
+        "other processes": np.array(seconds.others_us) / whole,
+        "slow cores": np.where(pieces > 0.0, pieces / usual - 1.0, 0.0),
+    }
+    if seconds.stalled_us:
+        columns["quota"] = np.max(np.array(list(seconds.stalled_us.values()), dtype=float), axis=0) / length
+    return {name: column[places].tolist() for name, column in columns.items()}
+
+
+def _spike_row(name: str, seen: Spikes) -> tuple[Entry, ...]:
+    worst = 100.0 * max(seen.sizes, key=abs, default=0.0)
+    middle = 100.0 * float(np.median(np.abs(seen.sizes))) if seen.sizes else 0.0
+    counts = [Value(seen.with_cause(cause)) if seen.watched else "not known" for cause in _CAUSES]
+    return (
+        name,
+        Value(len(seen.sizes)),
+        Value(seen.per_hour, digits=1),
+        Value(middle, digits=0),
+        Value(worst, digits=0, signed=True),
+        *counts,
+        Value(seen.open) if seen.watched else "not known",
+    )
+
+
+def _spike_table(task: Task, rows: Sequence[tuple[Entry, ...]]) -> Table:
+    return Table(
+        f"{task.spec.name}-spikes",
+        f"Spikes: neighbouring windows whose throughput is further from the median of the minute around them than {FACTOR:g} robust "
+        f"standard deviations and {100 * LEAST:g} %. Then in how many of them something of the machine was unusual in the same second: "
+        "larger than in 99 % of the seconds without a spike. By chance that is so in some 3 % for each cause.",
+        (
+            "Trace",
+            "Spikes",
+            "Per hour",
+            "Median size (%)",
+            "Largest (%)",
+            *(f"With {cause}" for cause in _CAUSES),
+            "Left open",
+        ),
+        tuple(rows),
+    )
+
+
+def _spike_point(name: str, seen: Spikes) -> str:
+    if not seen.sizes:
+        return f"{name} has no spike."
+    known = f"; of {seen.open} of them nothing that was recorded tells the cause" if seen.watched else ""
+    return f"{name} has {len(seen.sizes)} spikes, {number(seen.per_hour, 1)} an hour{known}."
+
+
+def _widths(task: Task, sweep: SweepReadings) -> list[int]:
+    """Widths of windows, in seconds: those of the section, else the study's own."""
+    return task.spec.windows_s or [sweep.study.plan.window_s]
+
+
+def _drawn(task: Task) -> Iterator[tuple[SweepReadings, CellReadings, int]]:
+    for sweep in (*task.sweeps, *task.beside):
+        for width_s in _widths(task, sweep):
+            yield from ((sweep, cell, width_s) for cell in sweep.cells)
+
+
+def _name(sweep: SweepReadings, width_s: int) -> str:
+    """Of a trace; its width is named where it is not the study's own."""
+    return sweep.study.name + (f"-{width_s}s" if width_s != sweep.study.plan.window_s else "")
+
+
+def _point(name: str, found: Steadiness) -> str:
     verdict = "stable" if found.stable else "not stable"
     return (
-        f"{sweep.study.name} is {verdict}: from its first tenth to its last throughput changes by "
+        f"{name} is {verdict}: from its first tenth to its last throughput changes by "
         f"{Value(found.drift_percent, digits=2, signed=True).text} %, where chance "
         f"alone explains {number(found.chance_percent, 2)} %; "
         f"windows spread by {number(found.cv_percent, 1)} %, and the response time "
@@ -150,7 +276,7 @@ def _point(sweep: SweepReadings, found: Steadiness) -> str:
     )
 
 
-def _figure(task: Task, sweep: SweepReadings, cell: CellReadings, found: Steadiness) -> Figure | None:
+def _figure(task: Task, sweep: SweepReadings, cell: CellReadings, found: Steadiness, width_s: int) -> Figure | None:
     windows = found.windows
     step = -(-len(windows) // _DRAWN)
     chosen = [windows[index] for index in range(0, len(windows), step)]
@@ -174,11 +300,11 @@ def _figure(task: Task, sweep: SweepReadings, cell: CellReadings, found: Steadin
         Panel("response time", Axis("Time (s)"), Axis("Response time (ms)"), tuple(lines)),
     ]
     text = (
-        f"One run ({cell.runs[0].name}), windows of {sweep.study.plan.window_s} s"
+        f"One run ({cell.runs[0].name}), windows of {width_s} s"
         + (f", every {step}th drawn" if step > 1 else "")
         + "; windows of one run are correlated, so they have no intervals."
     )
-    name = sweep.study.name.removeprefix(f"{task.label.lower()}-")
+    name = _name(sweep, width_s).removeprefix(f"{task.label.lower()}-")
     return figure(task, name, f"{sweep.study.title} ({sweep.study.name})", panels, text, [sweep])
 
 
@@ -188,5 +314,5 @@ def conclusions(task: Task) -> dict[str, str]:
         f"trace {sweep.study.name}": "stable" if found.stable else "drifts"
         for sweep in task.sweeps
         for cell in sweep.cells
-        if (found := steadiness(cell.runs[0], sweep.study.plan.window_s)) is not None
+        if (found := steadiness(cell.runs[0], _widths(task, sweep)[0])) is not None
     }

@@ -7,6 +7,7 @@ too short (docs/measure/method.md has the numbers). By question:
 ``stopping``     how many runs? the stop rule, the two-stage plan, sample sizes; intervals that hold at every look
 ``adjusting``    p values of several tests made side by side (comparisons of cells are `theory.linear`'s)
 ``warmup``       where does the steady state begin? MSER-5 with its guards
+``spikes``       which windows of a long run are far off, and what else was unusual then?
 ``percentiles``  which percentile can this many samples support?
 ``placement``    do keys fall evenly on servers? chi-square and statistical distance
 
@@ -31,6 +32,7 @@ from weir_lab.theory.stats.placement import (
     same_shares,
     statistical_distance,
 )
+from weir_lab.theory.stats.spikes import Spike, coincidences, find_spikes
 from weir_lab.theory.stats.stopping import Decision, StopRule, running_half_widths, runs_for_precision, sample_size
 from weir_lab.theory.stats.warmup import Truncation, mser5, warmup_cut
 
@@ -38,13 +40,16 @@ __all__ = [
     "BatchMeans",
     "Decision",
     "Interval",
+    "Spike",
     "StopRule",
     "Truncation",
     "Uniformity",
     "VarianceComponents",
     "batch_means",
     "coefficient_of_variation",
+    "coincidences",
     "expected_distance_if_uniform",
+    "find_spikes",
     "holm",
     "mean_interval",
     "mser5",

@@ -1,0 +1,142 @@
+"""Spikes of a trace by rule, and the machine's seconds that they are held against."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from weir_lab.bench.machine.watching import Glance, Watch, glance, seconds_of
+from weir_lab.records.formats.seconds import MachineSeconds
+from weir_lab.records.sharing.packing import plain_seconds
+from weir_lab.records.sharing.unpacking import seconds_of_plain
+from weir_lab.records.windows import Window
+from weir_lab.report.sections.traces import Steadiness, spikes_of
+from weir_lab.theory.stats import Spike, coincidences, find_spikes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from weir_lab.report.numbers.readings import Reading
+
+HOUR = 3600
+
+
+def steady(seed: int, spread: float = 0.03) -> np.ndarray:
+    """An hour in windows of a second that are alike but for noise, and grow by a third."""
+    rng = np.random.default_rng(seed)
+    return 10_000.0 * np.linspace(1.0, 1.33, HOUR) * (1.0 + spread * rng.standard_normal(HOUR))
+
+
+def test_an_hour_without_spikes_has_none_however_it_drifts() -> None:
+    assert sum(len(find_spikes(steady(seed).tolist())) for seed in range(20)) == 0
+
+
+def test_each_spike_that_was_put_in_comes_out_with_its_length_and_size() -> None:
+    series = steady(1)
+    for first, count, size in ((200, 1, -0.5), (1000, 3, -0.3), (2500, 2, 0.6)):
+        series[first : first + count] *= 1.0 + size
+    found = find_spikes(series.tolist())
+    assert [(spike.first, spike.count) for spike in found] == [(200, 1), (1000, 3), (2500, 2)]
+    assert [spike.size for spike in found] == pytest.approx([-0.5, -0.3, 0.6], abs=0.12)
+
+
+def test_what_is_small_beside_the_noise_is_none() -> None:
+    series = steady(2, spread=0.08)
+    series[500] *= 0.75
+    assert find_spikes(series.tolist()) == []
+    assert find_spikes([100.0, 20.0] * 10) == [], "too short for a local median"
+
+
+def test_a_cause_is_named_where_it_was_unusual_and_nothing_where_none_was() -> None:
+    rng = np.random.default_rng(3)
+    steal, stalls = rng.uniform(0.0, 0.004, HOUR), rng.uniform(0.2, 0.3, HOUR)
+    steal[201] = 0.5  # clocks of the generator and of the lab are a window apart
+    stalls[1001] = 0.9
+    spikes = [Spike(200, 1, -0.5), Spike(1000, 3, -0.3), Spike(2500, 2, -0.2)]
+    found = coincidences(spikes, {"steal": steal.tolist(), "stalls": stalls.tolist()}, {"steal": 0.02})
+    assert found == [["steal"], ["stalls"], []]
+    flat = coincidences(spikes, {"steal": [0.0] * HOUR}, {"steal": 0.02})
+    assert flat == [[], [], []]
+
+
+def test_seconds_are_differences_of_neighbours() -> None:
+    looks = [
+        Glance(10**9 * n, 10**8 * n, 10**7 * n, 3 * 10**7 * n, (n, 250_000 * n), {"proxy-0": 10**6 * n * n})
+        for n in range(4)
+    ]
+    found = seconds_of(5, 2, looks)
+    assert found is not None
+    assert (found.length_us, found.busy_us, found.steal_us) == ([10**6] * 3, [10**5] * 3, [10**4] * 3)
+    assert (found.others_us, found.piece_ns) == ([2 * 10**4] * 3, [250_000] * 3)
+    assert found.stalled_us == {"proxy-0": [1000, 3000, 5000]}
+    assert found.starts_s == [0.0, 1.0, 2.0]
+    assert seconds_of(5, 2, looks[:1]) is None
+
+
+def test_seconds_come_back_from_their_small_form() -> None:
+    found = seconds_of(5, 2, [Glance(10**9 * n, n, n, n, (n, n), {"a": 7_000 * n}) for n in range(5)])
+    assert found is not None
+    assert MachineSeconds.model_validate(seconds_of_plain(plain_seconds(found))) == found
+
+
+def test_columns_of_different_lengths_are_refused() -> None:
+    with pytest.raises(ValidationError, match="different lengths"):
+        MachineSeconds(
+            start_unix_ns=1, cores=1, length_us=[1, 2], busy_us=[1], steal_us=[1], others_us=[1], piece_ns=[1]
+        )
+
+
+def look() -> Glance:
+    return glance(set(), {"proxy-0": time.monotonic_ns()}, (0, 0))
+
+
+@pytest.mark.parametrize("looks", [look, None])
+def test_a_watch_looks_until_it_ends_and_not_at_all_without_eyes(looks: Callable[[], Glance] | None) -> None:
+    seen = 0
+
+    def counted() -> Glance:
+        nonlocal seen
+        seen += 1
+        return look()
+
+    with Watch(None if looks is None else counted, 2, every_s=0.001) as watch:
+        watch.begin()
+        while looks is not None and seen < 3:
+            time.sleep(0.001)
+        found = watch.end()
+    if looks is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert len(found.length_us) == seen - 1 >= 2
+        assert min(found.stalled_us["proxy-0"]) > 0
+
+
+def test_spikes_of_a_run_are_held_against_the_same_second_of_the_machine() -> None:
+    """The lab began to look half a second after the load had begun to be measured."""
+    rates = steady(4)
+    rates[[700, 1500]] *= 0.4
+    glances = [Glance(10**9 * n, 0, 0, 0, (n, 250_000 * n), {"proxy-0": 0, "server-0": 10**6 * n}) for n in range(HOUR)]
+    stalled = [
+        replace(one, stalled_ns={**one.stalled_ns, "proxy-0": 8 * 10**8 * (number > 700)})
+        for number, one in enumerate(glances)
+    ]
+    seconds = seconds_of(5 * 10**8, 2, stalled)
+    run = SimpleNamespace(
+        run=SimpleNamespace(seconds=seconds),
+        load=SimpleNamespace(measured=SimpleNamespace(start_unix_ns=0)),
+    )
+    windows = tuple(Window(float(n), 1.0, int(rate), int(1e9), None) for n, rate in enumerate(rates))
+    found = spikes_of(cast("Reading", run), Steadiness(windows, 1.0, 0.0, 1.0, 0.0, 0.0))
+    assert found is not None
+    assert found.causes == (("quota",), ())
+    assert (found.open, found.with_cause("quota"), found.with_cause("steal")) == (1, 1, 0)
+    assert found.per_hour == pytest.approx(2.0)
+    short = Steadiness(windows[:100], 1.0, 0.0, 1.0, 0.0, 0.0)
+    assert spikes_of(cast("Reading", run), short) is None
