@@ -17,6 +17,7 @@ from synthetic import EXECUTABLES, SECOND, STUDY_TEXT, World, write_measurements
 from test_sweep import PROGRAMS
 from test_unloaded import Silent
 from weir_lab.bench.machine.processes import others_ns
+from weir_lab.bench.network import Kernel
 from weir_lab.bench.running import Job, RunOutcome
 from weir_lab.bench.running import attempts as attempts_module
 from weir_lab.bench.sweep import run as run_module
@@ -26,7 +27,9 @@ from weir_lab.bench.sweep.run import Wanted, run_study
 from weir_lab.bench.sweep.sets import plan_parts, take_files
 from weir_lab.bench.sweep.whole_night import whole_night
 from weir_lab.cli import app
+from weir_lab.cli import whole_studies as whole_studies_module
 from weir_lab.design import load_study
+from weir_lab.errors import StudyError
 from weir_lab.records import RunMeta, read_run_metas
 from weir_lab.report.numbers.readings import read_cells
 
@@ -260,6 +263,21 @@ def test_the_forecast_tells_what_is_to_come_and_writes_nothing(tmp_path: Path) -
     assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == kept
     assert re.fullmatch(r"tiny +8 of 8 cells begun, \d+ within their aim.*", after[0]), after
     assert after[-1].startswith("10 of 10 cells within their aim"), after
+
+
+def test_a_night_without_delays_is_refused_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_set(tmp_path)
+    monkeypatch.setattr(whole_studies_module, "find_delay_device", lambda: None)
+    monkeypatch.setattr(whole_studies_module, "probe", lambda: Kernel([]))
+    root = tmp_path / "root"
+    asked = ["study", "pair", "--pace", "night", "--testbed", "netns", "--studies", str(tmp_path), "--out", str(root)]
+    refused = CliRunner().invoke(app, asked)
+    assert isinstance(refused.exception, StudyError)
+    assert "Links would have no latency" in str(refused.exception)
+    assert not root.exists()
+    assert CliRunner().invoke(app, [*asked, "--list"]).exit_code == 0
 
 
 def test_others_are_seen_but_not_the_roles_the_kernel_or_this_process_children() -> None:

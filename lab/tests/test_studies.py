@@ -80,6 +80,12 @@ def test_all_designs_of_a_study_have_the_same_machines_and_these_fit_two_cores(n
         assert ("topology.links" in study.assumed) == (name != "s5"), "only S5 measured links"
 
 
+@pytest.mark.parametrize("name", ["s1-trace", "s2-trace1", "s2-nomw"])
+def test_a_trace_of_a_night_is_an_hour_and_is_tried_once(name: str) -> None:
+    plan = load_study(STUDIES / f"{name}.toml", "night").plan
+    assert (plan.measured_s, plan.window_s, plan.repetitions, plan.attempts) == (3600.0, 1, 1, 1)
+
+
 @pytest.mark.parametrize("name", ["s1-max", "s4-max1"])
 def test_a_night_measures_on_both_sides_of_the_knee(name: str) -> None:
     study = load_study(STUDIES / f"{name}.toml", "night")

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from weir_lab.bench.network import find_delay_device, probe
 from weir_lab.bench.programs.installed import WEIR_DEFAULT, find_weir
 from weir_lab.bench.running import Executables
 from weir_lab.bench.sweep.live import Shown
@@ -84,6 +85,8 @@ def study(
         for line in forecast(set_path, root) if at_night else listed(set_path, root, pace):
             console.print(line, markup=False)
         return
+    if at_night and testbed is TestbedKind.NETNS and not report_only:
+        _require_delays()
     study_set = take_files(set_path, root)
     parts = plan_parts(study_set, root, pace)
     left: tuple[str, ...] = ()
@@ -116,6 +119,15 @@ def study(
     typer.echo(files.html)
     if left:
         raise typer.Exit(3)
+
+
+def _require_delays() -> None:
+    """Nobody wants to learn after a night that links had no latency."""
+    if not probe().has("netem") and find_delay_device() is None:
+        raise StudyError(
+            "Links would have no latency: this kernel has no netem, and weir-delay is not there. Build it with `scripts/setup binary`, or "
+            "name it in WEIR_DELAY_BIN."
+        )
 
 
 def verify_report(

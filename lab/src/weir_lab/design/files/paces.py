@@ -66,6 +66,8 @@ def _plan(study: Study, changes: PacePlan) -> Plan:
     }
     rule["window_s"] = max(1, min(plan.window_s, int(rule["measured_s"])))
     written = changes.model_dump(exclude={"factors"}, exclude_none=True)
+    if pace == "night" and study.kind is Kind.TRACE:
+        rule["attempts"] = 1  # whether an hour that failed is made again is the reader's to say
     stops = pace not in ("quick", "night") and not alone and study.kind is not Kind.HASH
     stop = (plan.stop or Stop()) if stops else None
     night = None
