@@ -250,8 +250,8 @@ def test_the_forecast_tells_what_is_to_come_and_writes_nothing(tmp_path: Path) -
     assert before.exit_code == 0, before.output
     assert not root.exists()
     lines = before.output.splitlines()
-    # 8 cells of 3 runs, 2 headline cells of 5.
-    assert re.fullmatch(r"tiny +0 of 8 cells begun, 0 within their aim; about 24 runs, \d+ min or more", lines[0])
+    # 8 cells of 3 runs, of which 2 x 3 are to be a maximum or beside it with 5 long runs; 2 headline cells of 5.
+    assert re.fullmatch(r"tiny +0 of 8 cells begun, 0 within their aim; about 42 runs, \d+ min or more", lines[0])
     assert re.fullmatch(r"copies +0 of 2 cells begun, 0 within their aim; about 10 runs, \d+ (s|min) or more", lines[1])
     assert re.fullmatch(
         r"0 of 10 cells within their aim; about .+ or more to come, anchors and retries apart", lines[2]

@@ -38,16 +38,19 @@ __all__ = [
 ]
 
 # Starting, watching and stopping memcached, proxy and generator, and judging the run, as seen on two cores.
-_AROUND_S = 1.0
+_AROUND_S = 0.3
+# The same of proxies, and of each server beyond the first.
+_PROXY_S = 0.3
+_SERVER_S = 0.03
 # Making the testbed and measuring its links, before the first run.
 _OPENING_S = 5.0
-# Filling: a request's own time, and that of its bytes on the link of a proxy.
-_PREFILL_KEYS_PER_S = 50_000
-_PREFILL_BYTES_PER_S = 80e6
+# Filling: a request's own time, and that of its bytes, where a server has a sixth of a CPU.
+_PREFILL_KEYS_PER_S = 30_000
+_PREFILL_BYTES_PER_S = 60e6
 _HASHED_KEYS_PER_S = 500_000
 _HASH_S = 0.2
 # What it takes more to let several generators begin together.
-_TOGETHER_S = 0.8
+_TOGETHER_S = 0.5
 # Memory that memcached spends on an item beside key and value, and the share of its limit that slabs of one size can use.
 _ITEM_BYTES = 60
 _USABLE_MEMORY = 0.8
@@ -103,16 +106,14 @@ def _beside_s(settings: Settings, plan: Plan) -> float:
     """What a cell takes beyond its phases: filling, letting several generators begin together, cooling down."""
     together = _TOGETHER_S if settings.generators > 1 else 0.0
     cooldown = plan.cooldown_s if settings.generator != "weir" else 0.0
-    return _filling_s(settings) + together + cooldown
+    proxies = _PROXY_S if settings.path.value == "proxy" else 0.0
+    return _filling_s(settings) + together + cooldown + proxies + _SERVER_S * (settings.servers - 1)
 
 
 def _filling_s(settings: Settings) -> float:
     """Every server gets all keys at the same time; through a proxy that is not known here, as many as there are replicas."""
     if settings.path.value == "direct" or (settings.subject in (WEIR, NUTCRACKER) and room_for_all_keys(settings)):
-        return (
-            settings.keys / _PREFILL_KEYS_PER_S
-            + settings.keys * settings.servers * _size(settings) / _PREFILL_BYTES_PER_S
-        )
+        return settings.keys / _PREFILL_KEYS_PER_S + settings.keys * _size(settings) / _PREFILL_BYTES_PER_S
     stored = settings.keys * settings.replicas * _size(settings)
     return settings.keys / _PREFILL_KEYS_PER_S + stored / _PREFILL_BYTES_PER_S
 

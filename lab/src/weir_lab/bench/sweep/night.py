@@ -123,8 +123,12 @@ def reach_of(study: Study, cells: Sequence[CellProgress], *, headline: bool) -> 
     return reaches(responses, aims_of(study, cells, headline=headline))
 
 
-def seconds_to_come(study: Study, found: dict[str, Reach]) -> tuple[int, float]:
-    """Runs that are still needed by what is known now, and how long they take; anchors and partners are not in it."""
+def seconds_to_come(study: Study, cells: Sequence[CellProgress], *, headline: bool) -> tuple[int, float]:
+    """Runs that are still needed by what is known now, and how long they take; anchors and partners are not in it.
+
+    Of a curve whose maximum is not known yet, three cells are counted as if they were it and its neighbours.
+    """
+    found = reach_of(study, cells, headline=headline)
     each_s, night = expected_seconds(study), _night(study)
     longer_s = night.headline_s - study.plan.measured_s
     come = runs_to_come(found)
@@ -132,7 +136,10 @@ def seconds_to_come(study: Study, found: dict[str, Reach]) -> tuple[int, float]:
         count * (each_s + (longer_s if found[name].aim.half_width == night.half_width else 0.0))
         for name, count in come.items()
     )
-    return sum(come.values()), seconds
+    # The short run of the first block does not count for them: their least number is of long ones.
+    more = 0 if headline else sum(min(3, len(curve)) for curve in _curves(study, cells) if not _whole(curve))
+    runs = more * max(0, night.headline_runs + 1 - night.other_runs)
+    return sum(come.values()) + runs, seconds + runs * each_s + more * night.headline_runs * longer_s
 
 
 def run_one_night(work: SweepAtWork, clock: Clock, *, headline: bool = False, speeds: Speeds | None = None) -> bool:
@@ -231,22 +238,36 @@ def _shuffled(work: SweepAtWork, cells: list[Cell]) -> list[Cell]:
 
 def _maxima(study: Study, cells: Sequence[CellProgress]) -> set[str]:
     """Of each curve over clients the cell with the largest mean throughput, and the level on each side."""
-    factor = next((name for name in _POPULATIONS if len(study.factors.get(name, [])) > 1), None)
+    factor = _population(study)
+    named: set[str] = set()
+    for curve in _curves(study, cells):
+        # A curve that is not there as a whole has no maximum yet.
+        if factor is None or not _whole(curve):
+            continue
+        known = [(mean, cell.cell) for cell in curve if (mean := cell.mean(Response.THROUGHPUT)) is not None]
+        best = max(known, key=lambda pair: pair[0])[1]
+        named |= {best.name, *(one.name for one in neighbours([cell.cell for cell in curve], best, factor))}
+    return named
+
+
+def _population(study: Study) -> str | None:
+    return next((name for name in _POPULATIONS if len(study.factors.get(name, [])) > 1), None)
+
+
+def _curves(study: Study, cells: Sequence[CellProgress]) -> list[list[CellProgress]]:
+    """Cells that differ in the number of clients alone; none where that does not vary."""
+    factor = _population(study)
     if factor is None:
-        return set()
+        return []
     curves: dict[tuple[object, ...], list[CellProgress]] = {}
     for cell in cells:
         rest = tuple(pair for pair in cell.cell.levels if pair[0] != factor)
         curves.setdefault(rest, []).append(cell)
-    named: set[str] = set()
-    for curve in curves.values():
-        known = [(mean, cell.cell) for cell in curve if (mean := cell.mean(Response.THROUGHPUT)) is not None]
-        # A curve that is not there as a whole has no maximum yet.
-        if len(known) < len(curve):
-            continue
-        best = max(known, key=lambda pair: pair[0])[1]
-        named |= {best.name, *(one.name for one in neighbours([cell.cell for cell in curve], best, factor))}
-    return named
+    return list(curves.values())
+
+
+def _whole(curve: Sequence[CellProgress]) -> bool:
+    return all(cell.mean(Response.THROUGHPUT) is not None for cell in curve)
 
 
 def _night(study: Study) -> Night:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from weir_lab.bench.sweep.run import Wanted
     from weir_lab.bench.sweep.sets import Part
     from weir_lab.design import Study
-    from weir_lab.theory.linear import Reach
+    from weir_lab.records.progress import CellProgress
 
 __all__ = ["Standing", "forecast", "forecast_lines", "standing_of", "whole_night"]
 
@@ -127,8 +127,7 @@ class _Place:
         """How far it is; before its first opening nothing is known."""
         if self.work is None:
             return Standing(self.part.name, 1, 0, 0, "", math.inf, 0, 0.0)
-        found = reach_of(self.work.study, self.work.cells, headline=self.headline)
-        return _standing(self.part.name, self.work.study, found)
+        return _standing(self.part.name, self.work.study, self.work.cells, headline=self.headline)
 
 
 def whole_night(
@@ -186,7 +185,7 @@ def standing_of(part: Part, folder: Path, *, headline: bool) -> Standing | None:
     except (RecordError, StudyError):
         kept, identity = study, {}
     work = SweepAtWork(kept if kept.pace == "night" else study, folder, identity, _Deaf(), None)
-    return _standing(part.name, work.study, reach_of(work.study, work.cells, headline=headline))
+    return _standing(part.name, work.study, work.cells, headline=headline)
 
 
 def forecast(set_path: Path, root: Path) -> list[str]:
@@ -319,8 +318,9 @@ def _valid_now(part: Part, study: Study) -> int:
     return sum(len(cell.values) for cell in SweepAtWork(study, part.folder, identity, _Deaf(), None).cells)
 
 
-def _standing(name: str, study: Study, found: dict[str, Reach]) -> Standing:
-    runs, seconds = seconds_to_come(study, found)
+def _standing(name: str, study: Study, cells: Sequence[CellProgress], *, headline: bool) -> Standing:
+    found = reach_of(study, cells, headline=headline)
+    runs, seconds = seconds_to_come(study, cells, headline=headline)
     waiting = {cell: reach for cell, reach in found.items() if not reach.done}
     neediest = max(waiting, key=lambda cell: waiting[cell].lack, default="")
     return Standing(
