@@ -136,7 +136,7 @@ def seconds_to_come(study: Study, cells: Sequence[CellProgress], *, headline: bo
         count * (each_s + (longer_s if found[name].aim.half_width == night.half_width else 0.0))
         for name, count in come.items()
     )
-    # The short run of the first block does not count for them: their least number is of long ones.
+    # The short run of the first block does not count for them: their least number counts long ones.
     more = 0 if headline else sum(min(3, len(curve)) for curve in _curves(study, cells) if not _whole(curve))
     runs = more * max(0, night.headline_runs + 1 - night.other_runs)
     return sum(come.values()) + runs, seconds + runs * each_s + more * night.headline_runs * longer_s
