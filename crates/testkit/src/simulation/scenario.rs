@@ -210,6 +210,9 @@ fn config(rng: &mut SmallRng, tight: bool, timeout_ns: u64) -> Config {
         reconnect_delay_max_ns: timeout_ns,
         seed: rng.random(),
         version: VERSION.to_owned(),
+        // Few entries, and half of the requests are looked at, so that entries change hands.
+        hot_keys: 4,
+        hot_keys_one_in: 2,
         ..Config::default()
     };
     config.limits.value_bytes_max = VALUE_BYTES_MAX;

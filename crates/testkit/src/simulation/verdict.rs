@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weir_dataplane::Report;
+use weir_dataplane::{Report, TopKeys};
 use weir_timing::Stage;
 
 use super::client::Ending;
@@ -84,6 +84,7 @@ impl World {
             let is_so = it.watch.verdict(&report, self.scenario.reloads == 0);
             is_so.map_err(|reason| format!("loop {number}: {reason}"))?;
             equal("in service", it.dataplane.in_service() as u64, 0)?;
+            top_keys_are_some_of_all(&it.dataplane.top_keys(now))?;
         }
         self.crew
             .as_ref()
@@ -315,4 +316,13 @@ fn stages_add_up(report: &Report) -> Result<(), String> {
 
 fn equal(what: &str, found: u64, expected: u64) -> Result<(), String> {
     if found == expected { Ok(()) } else { Err(format!("{what}: {found}, expected {expected}")) }
+}
+
+/// What was seen of the keys that are asked for most can be true.
+fn top_keys_are_some_of_all(top: &TopKeys) -> Result<(), String> {
+    let certain: u64 = top.hottest(usize::MAX).iter().map(|(_, counts)| counts.certain()).sum();
+    if certain > top.looked_at() || top.floor() > top.looked_at() {
+        return Err(format!("more keys are certain than were looked at: {top:?}"));
+    }
+    Ok(())
 }
