@@ -6,7 +6,10 @@ use crate::{
     Config,
     admin::{http::AdminPort, reporter::Reporter, stats},
     config::Listen,
-    connections::{descriptors::Descriptors, inherited::Ports, reserve::Reserve},
+    connections::{
+        descriptors::{Descriptors, reserve::Reserve},
+        inherited::Ports,
+    },
     engine::{
         self,
         acceptor::Acceptor,

@@ -85,14 +85,21 @@ pub(crate) fn say(notice: &Notice, more: u64) {
                  servers, the admin port and files; raise the limit (LimitNOFILE of systemd, ulimit -n), or ask for fewer connections"
             );
         }
-        Notice::ClientsRefused { too_many, no_descriptor, clients_max } => {
+        Notice::ClientsRefused { too_many, no_descriptor, no_handshake, clients_max } => {
+            let handshakes = match no_handshake {
+                0 => String::new(),
+                count => {
+                    format!(", {count} because too many TLS handshakes were under way (--tls-handshakes)")
+                }
+            };
             warn!(
                 event = "clients_refused",
                 too_many,
                 no_descriptor,
+                no_handshake,
                 clients_max,
                 "clients were refused: {too_many} because {clients_max} may be connected, {no_descriptor} because the process has no \
-                 descriptor left"
+                 descriptor left{handshakes}"
             );
         }
         Notice::DescriptorsLacking { count, limit } => {

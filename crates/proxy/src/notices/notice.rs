@@ -68,6 +68,8 @@ pub enum Notice {
         too_many: u64,
         /// Because there was no descriptor for them.
         no_descriptor: u64,
+        /// Because too many TLS handshakes were under way.
+        no_handshake: u64,
         /// How many may be connected.
         clients_max: usize,
     },

@@ -10,12 +10,14 @@ use crate::{
         names::AddressBook,
         reads::Reads,
         sockets::Stream,
+        tls::{line::Line, news::News},
         transport::{Ended, Over, Transport},
     },
     engine::{
         door::{self, Door, EVENTS_PER_TURN, Host},
         event::{
             batching::{self, Batcher},
+            handshakes::Handshakes,
             mail::MailRoom,
             server_links::{Progress, ServerLinks},
             serving::Serving,
@@ -52,6 +54,7 @@ pub(crate) struct EventLoop {
     traces: Option<Traces>,
     servers: ServerLinks,
     clients: Vec<Option<Admitted>>,
+    handshakes: Handshakes,
     index: usize,
     notices: Arc<Notices>,
     questions: SyncSender<Question>,
@@ -91,6 +94,7 @@ impl EventLoop {
             now,
             batcher: Batcher::new(config.batching(), now),
             clients: Vec::new(),
+            handshakes: Handshakes::new(config.settings.tls_handshake_timeout),
             index,
             notices: Arc::clone(&making.notices),
             questions: making.questions.clone(),
@@ -166,6 +170,10 @@ impl EventLoop {
 
     /// What follows from all that was read in a turn that began at `began`.
     pub(crate) fn finish_turn(&mut self, began: Instant) {
+        while let Some(id) = self.handshakes.next_late(self.now) {
+            self.dataplane.counters_mut().tls_handshakes_timed_out += 1;
+            self.close_client(id);
+        }
         self.dataplane.handle_time(self.now);
         self.carry_out_events();
         self.write_all();
@@ -218,7 +226,8 @@ impl EventLoop {
 
     #[inline]
     pub(crate) fn wait(&mut self, events: &mut Events) -> io::Result<()> {
-        self.door.wait(events, self.dataplane.poll_timeout(), self.now)
+        let deadline = self.handshakes.begin_turn(self.dataplane.poll_timeout());
+        self.door.wait(events, deadline, self.now)
     }
 
     /// Reads what is ready, and takes what has come by mail.
@@ -260,7 +269,7 @@ impl EventLoop {
 
     fn write_client(&mut self, id: SessionId) {
         let Some(Some(client)) = self.clients.get_mut(id.index()) else { return };
-        match client.stream().write(self.dataplane.client_output(id)) {
+        match client.line().write(self.dataplane.client_output(id)) {
             Ok(count) => {
                 let now = self.stamp();
                 self.dataplane.handle_client_written(id, count, now);
@@ -317,8 +326,19 @@ impl EventLoop {
         self.renew_addresses(Arc::clone(routing.book()));
     }
 
+    #[cold]
+    fn note_news(&mut self, id: SessionId, news: News) {
+        news.count(self.dataplane.counters_mut());
+        self.handshakes.end(id);
+    }
+
     fn close_client(&mut self, id: SessionId) {
-        self.clients[id.index()] = None;
+        if let Some(client) = self.clients[id.index()].take() {
+            if client.is_shaking() {
+                self.handshakes.end(id);
+            }
+            client.close();
+        }
         self.dataplane.handle_client_closed(id);
     }
 
@@ -452,6 +472,9 @@ impl Host for EventLoop {
         if id.index() >= self.clients.len() {
             self.clients.resize_with(id.index() + 1, || None);
         }
+        if client.is_shaking() {
+            self.handshakes.begin(id, self.clock.now());
+        }
         self.clients[id.index()] = Some(client);
     }
 
@@ -468,9 +491,17 @@ impl Host for EventLoop {
         match peer {
             // What is left of a client that is not to be read is read after `Event::Resume`.
             Peer::Client(id) if self.dataplane.wants_read(id) => {
-                self.clients.get(id.index())?.as_ref().map(Admitted::stream)
+                let client = self.clients.get_mut(id.index())?.as_mut()?;
+                if client.is_shaking() && !self.handshakes.take_step() {
+                    self.dataplane.counters_mut().tls_handshakes_put_off += 1;
+                    self.door.read_later(peer);
+                    return None;
+                }
+                Some(client.line())
             }
-            Peer::Server(server) if self.dataplane.server_is_up(server) => self.servers.stream(server),
+            Peer::Server(server) if self.dataplane.server_is_up(server) => {
+                self.servers.stream(server).map(Line::Plain)
+            }
             Peer::Client(_) | Peer::Server(_) => None,
         }
     }
@@ -502,7 +533,13 @@ impl Host for EventLoop {
     #[inline]
     fn handle_writable(&mut self, peer: Peer) {
         match peer {
-            Peer::Client(id) => self.dataplane.handle_client_writable(id),
+            Peer::Client(id) => {
+                let client = self.clients.get_mut(id.index()).and_then(Option::as_mut);
+                if let Some(news) = client.and_then(Admitted::tend) {
+                    self.note_news(id, news);
+                }
+                self.dataplane.handle_client_writable(id);
+            }
             Peer::Server(server) if self.dataplane.server_is_up(server) => {
                 self.dataplane.handle_server_writable(server);
             }

@@ -1,0 +1,28 @@
+//! TLS: what is read of a socket and written to it is encrypted, and nobody above notices.
+//!
+//! ```text
+//!   files ─▶ Inbound ── begin ─▶ Session ─┐                     ┌─ Line::Plain
+//!                                          ├─ with a Stream ─────┤            ── Transport ─▶ loop
+//!                                          │                     └─ Line::Tls
+//!   Session: Shaking ─▶ Open ─▶ Over       what it has to tell: News
+//! ```
+//!
+//! | file | holds |
+//! |---|---|
+//! | `files` | certificates and keys as files have them |
+//! | `inbound` | what a listener speaks, and how many handshakes are under way |
+//! | `session` | one connection: its handshake, its records, its end |
+//! | `line` | the transport of a connection, whether it is encrypted or not |
+//! | `news` | what became of a connection, to be counted |
+//!
+//! The protocol is rustls', the cryptography ring's (docs/decisions/0019-tls.md).
+
+pub(crate) mod files;
+pub(crate) mod inbound;
+pub(crate) mod line;
+pub(crate) mod news;
+pub(crate) mod session;
+#[cfg(test)]
+mod tests;
+
+pub use files::TlsError;
