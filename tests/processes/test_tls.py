@@ -1,4 +1,4 @@
-"""TLS between clients and the proxy: Python's ssl, which is OpenSSL, and pymemcache against certificates of the test's own."""
+"""TLS between clients and the proxy. The clients are Python's ssl, which is OpenSSL, and pymemcache."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import signal
 import ssl
 import threading
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
@@ -43,6 +42,13 @@ def options(certificate: Certificate) -> tuple[str, ...]:
     return ("--tls-cert", str(certificate.chain), "--tls-key", str(certificate.key))
 
 
+def asked(address: TlsAddress) -> bytes:
+    """Its version. With TLS 1.3 a client learns here that it is refused: its part of the handshake is done."""
+    with Wire(address) as wire:
+        wire.send(b"version\r\n")
+        return wire.line()
+
+
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_a_client_speaks_tls(
     start_proxy: StartProxy, authority: Authority, certificate: Certificate, version: ssl.TLSVersion
@@ -53,7 +59,7 @@ def test_a_client_speaks_tls(
     with Wire(TlsAddress(proxy.address, context)) as wire:
         value = os.urandom(900_000)
         wire.store(b"large", value)
-        assert wire.get(b"large") == {b"large": value}
+        assert dict(wire.get(b"large")) == {b"large": value}
         wire.send(b"".join(b"set key-%d 0 0 3 noreply\r\n%03d\r\n" % (index, index) for index in range(500)))
         wire.send(b"".join(b"get key-%d\r\n" % index for index in range(500)))
         for index in range(500):
@@ -76,7 +82,7 @@ def test_pymemcache_speaks_tls_and_both_halves_may_be_in_one_file(
     client.close()
 
 
-def test_who_does_not_speak_tls_is_told_so(start_proxy: StartProxy, certificate: Certificate) -> None:
+def test_who_does_not_speak_tls_reads_that(start_proxy: StartProxy, certificate: Certificate) -> None:
     proxy = start_proxy(*options(certificate))
     before = counters(proxy)
     for said in (b"version\r\n", b"set a 0 0 1\r\na\r\n", b"\x80\x0b" + bytes(22)):
@@ -97,13 +103,8 @@ def test_a_client_shows_its_certificate_where_that_is_demanded(
         wire.store(b"key", b"value")
     stranger = Authority(tmp_path, "stranger").issue("strange")
     for shown, failed in ((None, 1), (stranger, 2)):
-        # With TLS 1.3 a client learns it when it reads: its own part of the handshake is done before.
-        with (
-            pytest.raises((ssl.SSLError, ConnectionResetError)) as refused,
-            Wire(TlsAddress(proxy.address, client_context(authority, shown))) as wire,
-        ):
-            wire.send(b"version\r\n")
-            wire.line()
+        with pytest.raises((ssl.SSLError, ConnectionResetError)) as refused:
+            asked(TlsAddress(proxy.address, client_context(authority, shown)))
         assert "ALERT" in str(refused.value).upper().replace("_", " ")
         assert counters(proxy)["tls_handshakes_failed_certificate"] == failed
     assert counters(proxy)["requests"] == 1
@@ -174,7 +175,7 @@ def test_what_was_taken_is_answered_before_a_stop(
     assert proxy.wait() == 0
 
 
-# ── bounds ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── bounds ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_slow_handshakes_keep_nobody_waiting(
@@ -189,9 +190,9 @@ def test_slow_handshakes_keep_nobody_waiting(
     for place in range(20):
         for connection in slow:
             connection.sendall(first[place : place + 1])
-        assert served.get(b"key") == {b"key": b"value"}
+        assert dict(served.get(b"key")) == {b"key": b"value"}
         with Wire(TlsAddress(proxy.address, context)) as new:
-            assert new.get(b"key") == {b"key": b"value"}
+            assert dict(new.get(b"key")) == {b"key": b"value"}
     now = counters(proxy)
     assert (now["tls_handshakes"], now["tls_handshakes_refused"], now["requests_failed"]) == (21, 0, 0)
 
@@ -203,7 +204,7 @@ def test_a_turn_takes_a_few_steps_of_handshakes(
     context = client_context(authority)
     before = counters(proxy)["sessions_accepted"]
     raw = [stack.enter_context(proxy.address.connect(LIVENESS_S)) for _ in range(50)]
-    eventually(lambda: counters(proxy)["sessions_accepted"] == before + 50, "all are connected")
+    eventually(lambda: counters(proxy)["sessions_accepted"] >= before + 50, "all are connected")
     proxy.freeze()
     for connection in raw:
         connection.sendall(hello(context))
@@ -226,7 +227,7 @@ def test_handshakes_are_bounded_in_number_and_in_time(
     before = counters(proxy)["sessions_accepted"]
     for _ in range(4):
         stack.enter_context(proxy.address.connect(LIVENESS_S))
-    eventually(lambda: counters(proxy)["sessions_accepted"] == before + 4, "four are under way")
+    eventually(lambda: counters(proxy)["sessions_accepted"] >= before + 4, "four are under way")
     with proxy.address.connect(LIVENESS_S) as fifth:
         assert read_to_end(fifth) == b""
     eventually(lambda: counters(proxy)["tls_handshakes_refused"] == 1, "it is counted")
@@ -242,7 +243,7 @@ def test_a_handshake_that_takes_too_long_is_ended(start_proxy: StartProxy, certi
     assert counters(proxy)["tls_handshakes_timed_out"] == before + 1
 
 
-# ── certificates that are read again ────────────────────────────────────────────────────────────────────────────────────
+# ── certificates that are read again ──────────────────────────────────────────────────────────────────────────────────
 
 
 class Asking:
@@ -261,12 +262,17 @@ class Asking:
         self._stop.set()
         self._thread.join(LIVENESS_S)
 
+    def goes_on(self) -> None:
+        """Returns when it has read the key once more, or something was wrong."""
+        have = self.answered
+        eventually(lambda: bool(self.wrong) or self.answered > have, "it goes on")
+
     def _run(self) -> None:
         try:
             while not self._stop.is_set():
                 with Wire(self._address) as wire:
                     while not self._stop.is_set():
-                        assert wire.get(b"key") == {b"key": b"value"}
+                        assert dict(wire.get(b"key")) == {b"key": b"value"}
                         self.answered += 1
                         if self._anew:
                             break
@@ -275,9 +281,7 @@ class Asking:
 
 
 @pytest.fixture
-def configured(
-    stack: ExitStack, tmp_path: Path, servers: list[Memcached], certificate: Certificate
-) -> Iterator[ConfiguredProxy]:
+def configured(stack: ExitStack, tmp_path: Path, servers: list[Memcached], certificate: Certificate) -> ConfiguredProxy:
     file = tmp_path / "weir.toml"
     listed = ", ".join(f'"{server.address}"' for server in servers)
     lines = ("[proxy]", f'tls_cert = "{certificate.chain}"', f'tls_key = "{certificate.key}"')
@@ -285,7 +289,7 @@ def configured(
     proxy = stack.enter_context(ConfiguredProxy(file, "--timeout", f"{LIVENESS_S}s", "--threads", "2"))
     proxy.wait_ready(proxy.address)
     proxy.wait_ready(proxy.admin)
-    yield proxy
+    return proxy
 
 
 def shown(address: TlsAddress) -> int:
@@ -315,9 +319,8 @@ def test_certificates_are_reloaded_without_an_error(
             status, said = configured.reload()
             assert (status, "certificate" in said) == (200, True), said
             assert shown(address) == serial
-            have = stays.answered, comes.answered
-            both_went_on = lambda have=have: stays.answered > have[0] and comes.answered > have[1]  # noqa: E731
-            eventually(lambda: bool(stays.wrong or comes.wrong) or both_went_on(), "both go on")
+            stays.goes_on()
+            comes.goes_on()
     assert (stays.wrong, comes.wrong) == ("", "")
     assert counters(configured)["tls_handshakes_failed"] <= 1, "but for who looked whether the port is open"
 
@@ -331,17 +334,19 @@ def test_a_wrong_file_is_refused_and_the_old_one_stays(
     for content, why in (("", "no certificate"), (authority.issue("new").chain.read_text(), "another certificate")):
         certificate.chain.write_text(content)
         status, said = configured.reload()
-        assert status != 200 and why in said, said
+        assert status != 200
+        assert why in said
         assert shown(address) == serial
     certificate.chain.write_text(kept)
     text = configured.file.read_text()
     configured.file.write_text("\n".join(line for line in text.splitlines() if "tls_" not in line))
     status, said = configured.reload()
-    assert status != 200 and "restart" in said, said
+    assert status != 200
+    assert "restart" in said
     assert shown(address) == serial
 
 
-# ── what is refused at the start, and what is shown ─────────────────────────────────────────────────────────────────────
+# ── what is refused at the start, and what is shown ───────────────────────────────────────────────────────────────────
 
 
 def refused(*flags: str) -> str:
@@ -359,9 +364,7 @@ def test_what_does_not_go_together_is_refused_at_the_start(certificate: Certific
     assert "cannot be read" in refused("--tls-cert", str(tmp_path / "missing.pem"))
 
 
-def test_no_key_is_shown_anywhere(
-    start_proxy: StartProxy, authority: Authority, certificate: Certificate
-) -> None:
+def test_no_key_is_shown_anywhere(start_proxy: StartProxy, authority: Authority, certificate: Certificate) -> None:
     proxy = start_proxy(*options(certificate))
     secret = [line for line in certificate.key.read_text().splitlines() if "---" not in line]
     with Wire(TlsAddress(proxy.address, client_context(authority))) as wire:
@@ -370,4 +373,3 @@ def test_no_key_is_shown_anywhere(
     assert str(certificate.key) in listed
     for text in (listed, proxy.http("/config"), proxy.http("/snapshot"), proxy.output()):
         assert not any(line in text for line in secret)
-

@@ -9,7 +9,7 @@ use crate::{
     connections::{
         names::{Resolve, SystemResolver},
         tcp_timeouts::TcpTimeouts,
-        tls::inbound::Inbound,
+        tls::{Inbound, Outbound},
     },
     engine::event::batching::Batching,
     records::traces::Sampling,
@@ -44,6 +44,8 @@ pub struct Config {
     pub commit: &'static str,
     /// What is spoken to clients, if that is TLS.
     inbound: Option<Arc<Inbound>>,
+    /// What is spoken to servers, if that is TLS.
+    outbound: Option<Arc<Outbound>>,
 }
 
 /// How a configuration is read again: a new one, or a line that says why not.
@@ -98,6 +100,7 @@ impl Config {
             listen: listen(&settings)?,
             admin: settings.admin.as_deref().map(|address| resolve("admin", address)).transpose()?,
             inbound: tls::inbound(&settings)?.map(Arc::new),
+            outbound: tls::outbound(&settings, &table)?.map(Arc::new),
             settings,
             table: Arc::new(table),
             resolver: Arc::new(SystemResolver),
@@ -116,6 +119,11 @@ impl Config {
     /// What is spoken to clients, if that is TLS.
     pub(crate) fn inbound(&self) -> Option<&Arc<Inbound>> {
         self.inbound.as_ref()
+    }
+
+    /// What is spoken to servers, if that is TLS.
+    pub(crate) fn outbound(&self) -> Option<&Arc<Outbound>> {
+        self.outbound.as_ref()
     }
 
     /// Event loops, or workers, or readers and writers.

@@ -91,7 +91,8 @@ fn serve(
     let tracing = files.take_tracing();
     let (hub, parts, shared) = Hub::new(config.serving_threads());
     let addresses =
-        AddressBookHandle::new(reload.book(), resolver.clone(), Arc::clone(&descriptors), config.tcp());
+        AddressBookHandle::new(reload.book(), resolver.clone(), Arc::clone(&descriptors), config.tcp())
+            .with_tls(config.outbound().cloned());
     let making = Making::new(config, clock, watch, addresses, Arc::clone(&notices), questions, hub)
         .with_tracing(tracing);
     let Started { reporting, doors, threads, queues } = engine::start(&making)?;

@@ -170,6 +170,14 @@ fn say_server(server: &str, what: &ServerNotice, more: u64) {
                 server, why, more, "server {server} is down: it closes its connections"
             );
         }
+        N::NoTls { reason } => warn!(
+            event = "server_down",
+            server,
+            why = "tls",
+            reason,
+            more,
+            "server {server} is down: no TLS can be spoken with it: {reason}"
+        ),
         N::Unanswered => warn!(
             event = "server_down",
             server,

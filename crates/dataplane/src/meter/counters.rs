@@ -75,6 +75,8 @@ counters! {
     tls_broken,
     /// Client connections that ended without saying so in TLS, as many programs do.
     tls_cut,
+    /// Connections to servers that failed because no TLS could be spoken through them (`--server-tls`).
+    tls_servers_failed,
     /// Client connections that ended.
     sessions_closed,
     /// Times that a session's bytes were left in the kernel, because too many of its requests were in service or too many bytes of replies waited.

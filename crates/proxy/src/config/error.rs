@@ -39,6 +39,18 @@ pub enum ConfigError {
         /// What was not.
         needs: &'static str,
     },
+    /// No certificate could have that name.
+    #[error("--server-name {name:?} is neither a name of a host nor an IP address")]
+    ServerName {
+        /// As it was given.
+        name: String,
+    },
+    /// A server could prove no name.
+    #[error("server {server} has no name that a certificate could have: give --server-name")]
+    ServerUnnamed {
+        /// The server.
+        server: String,
+    },
     /// A file with certificates or a key cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),

@@ -61,6 +61,11 @@ impl Admitted {
         Line::new(&self.stream, self.tls.as_deref_mut())
     }
 
+    /// Whether it speaks TLS, or is to.
+    pub(crate) fn speaks_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
     /// Whether it is in its handshake.
     #[inline]
     pub(crate) fn is_shaking(&self) -> bool {

@@ -174,7 +174,7 @@ pub(crate) fn refuse(stream: Stream) {
 }
 
 /// Nothing more is sent, and what the client has sent already is dropped: closed over it, the kernel would reset the connection, and the
-/// client could lose what it was told last.
+/// client could lose the last line that was sent to it.
 pub(crate) fn end_sending(stream: &Stream) {
     let _ = rustix::net::shutdown(stream, Shutdown::Write);
     let mut scratch = [0; 1024];

@@ -15,7 +15,7 @@ use crate::{
         inherited::Port,
         listener::Listener,
         sockets,
-        tls::inbound::Inbound,
+        tls::Inbound,
     },
     mailbox::{LoopHandle, Message},
     notices::notice::Tell,

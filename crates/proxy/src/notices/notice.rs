@@ -114,6 +114,11 @@ pub enum ServerNotice {
         /// It takes connections, and closes them.
         closes: bool,
     },
+    /// It takes connections, and no TLS can be spoken through them.
+    NoTls {
+        /// Why.
+        reason: String,
+    },
     /// It takes connections, and does not answer the first question on them.
     Unanswered,
     /// It was connected, and has left requests without an answer.
@@ -229,6 +234,7 @@ impl ServerNotice {
         match self {
             Self::Up { .. }
             | Self::Unreachable { .. }
+            | Self::NoTls { .. }
             | Self::Unanswered
             | Self::MarkedDown { .. }
             | Self::Garbage { .. }

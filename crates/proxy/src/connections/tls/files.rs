@@ -39,6 +39,14 @@ impl<'a> Named<'a> {
         TlsError { setting: self.setting, path: self.path.to_owned(), reason: reason.into() }
     }
 
+    /// Why it cannot be used as the key of that chain.
+    pub(super) fn refused_as_key_of(self, chain: Self, error: &rustls::Error) -> TlsError {
+        match error {
+            rustls::Error::InconsistentKeys(_) => self.refused("it is the key of another certificate"),
+            error => chain.refused(format!("it cannot be used: {error}")),
+        }
+    }
+
     fn read(self) -> Result<Vec<u8>, TlsError> {
         let mut bytes = Vec::new();
         let read = File::open(self.path)
@@ -61,7 +69,7 @@ impl<'a> Named<'a> {
         Ok(found)
     }
 
-    /// The first private key of the file. What it is stays untold: an error names the file alone.
+    /// The first private key of the file. An error names the file, and nothing that stands in it.
     pub(super) fn key(self) -> Result<PrivateKeyDer<'static>, TlsError> {
         let bytes = self.read()?;
         PrivateKeyDer::from_pem_slice(&bytes).map_err(|_| {

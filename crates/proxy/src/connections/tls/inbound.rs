@@ -93,10 +93,8 @@ fn terms(chain: Named<'_>, key: Named<'_>, authorities: Option<Named<'_>>) -> Re
         }
     };
     let (certificates, private) = (chain.certificates()?, key.key()?);
-    let mut terms = builder.with_single_cert(certificates, private).map_err(|error| match error {
-        rustls::Error::InconsistentKeys(_) => key.refused("it is the key of another certificate"),
-        error => failed(error),
-    })?;
+    let built = builder.with_single_cert(certificates, private);
+    let mut terms = built.map_err(|error| key.refused_as_key_of(chain, &error))?;
     terms.ticketer = ring::Ticketer::new().map_err(failed)?;
     Ok(terms)
 }

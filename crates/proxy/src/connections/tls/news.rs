@@ -1,4 +1,4 @@
-//! What became of a connection that speaks TLS: told once, and counted.
+//! What became of a connection that speaks TLS: reported once, and counted.
 
 use rustls::{AlertDescription, Error};
 use weir_dataplane::Counters;

@@ -23,7 +23,9 @@ use crate::connections::{
     },
     transport::{Arrived, Ended, Over, Stamps, Transport},
 };
-use rustls::{Connection, HandshakeKind, ServerConnection};
+use rustls::{
+    AlertDescription, CertificateError, ClientConnection, Connection, Error, HandshakeKind, ServerConnection,
+};
 use std::{
     io::{self, ErrorKind, IoSlice, Read as _, Write as _},
     mem,
@@ -49,15 +51,26 @@ pub(crate) struct Session {
     tls: Connection,
     state: State,
     news: Option<News>,
-    /// Of the bytes to be written next so many are encrypted, and not all of that is with the kernel.
+    /// How many of the bytes to be written next are encrypted: not all of that is with the kernel.
     owed: usize,
     /// The last read filled its room, or something is left of it.
     has_more: bool,
+    /// What was wrong with what the peer sent.
+    error: Option<Error>,
+}
+
+/// How far a handshake with a server is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Shaken {
+    Done,
+    Open,
+    /// For this reason, as an operator reads it.
+    Failed(String),
 }
 
 #[derive(Debug)]
 enum State {
-    Shaking { received: usize, _place: HandshakePlace },
+    Shaking { received: usize, _place: Option<HandshakePlace> },
     Open,
     Over(Over),
 }
@@ -66,8 +79,18 @@ impl Session {
     /// Of a client that has connected.
     pub(super) fn of_client(mut connection: ServerConnection, place: HandshakePlace) -> Self {
         connection.set_buffer_limit(Some(CHUNK_BYTES));
+        Self::new(connection.into(), Some(place))
+    }
+
+    /// Of a server that is being connected to.
+    pub(super) fn of_server(mut connection: ClientConnection) -> Self {
+        connection.set_buffer_limit(Some(CHUNK_BYTES));
+        Self::new(connection.into(), None)
+    }
+
+    fn new(tls: Connection, place: Option<HandshakePlace>) -> Self {
         let state = State::Shaking { received: 0, _place: place };
-        Self { tls: connection.into(), state, news: None, owed: 0, has_more: false }
+        Self { tls, state, news: None, owed: 0, has_more: false, error: None }
     }
 
     /// Whether the handshake is not done yet.
@@ -134,15 +157,26 @@ impl Session {
                 }
             }
             match processed {
-                Ok(state) if state.peer_has_closed() => self.become_over(Over::End),
+                // Nobody who ends a handshake so has said anything.
+                Ok(state) if state.peer_has_closed() && self.tls.is_handshaking() => {
+                    self.fail(Failure::Alert)
+                }
+                Ok(state) if state.peer_has_closed() => self.finish(),
                 Ok(_) => {}
                 Err(error) => {
                     self.fail(Failure::of(&error));
+                    self.error = Some(error);
                     break;
                 }
             }
         }
         to
+    }
+
+    /// The peer has said its last word, perhaps together with the end of its handshake.
+    fn finish(&mut self) {
+        self.look_at_handshake(0);
+        self.become_over(Over::End);
     }
 
     /// What a read of this many bytes has done for the handshake, while there is one.
@@ -162,7 +196,7 @@ impl Session {
     /// Whether this is the first byte of a client that does not speak TLS.
     fn is_plain(&self, first: u8) -> bool {
         let is_first = matches!(self.state, State::Shaking { received: 0, .. });
-        is_first && first != HANDSHAKE_RECORD
+        is_first && first != HANDSHAKE_RECORD && matches!(self.tls, Connection::Server(_))
     }
 
     #[cold]
@@ -212,12 +246,63 @@ impl Session {
                 break;
             }
             if !self.flush(stream)? {
-                self.owed = taken;
+                match self.tls {
+                    Connection::Server(_) => self.owed = taken,
+                    // Whole records of it may be with the server, which may carry them out.
+                    Connection::Client(_) => written += taken,
+                }
                 break;
             }
             written += taken;
         }
         Ok(written)
+    }
+
+    // ── towards servers ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Goes on with the handshake, as far as the kernel has what it needs.
+    #[cold]
+    pub(crate) fn shake(&mut self, stream: &Stream) -> Shaken {
+        let mut scratch = vec![0; HEADROOM + HANDSHAKE_BYTES_MAX];
+        let _ = self.flush(stream);
+        loop {
+            match self.read(stream, &mut scratch, None) {
+                // A memcached says nothing before it is asked.
+                Arrived::Bytes(_) => return Shaken::Failed("it spoke first".to_owned()),
+                Arrived::Nothing if self.has_more => {}
+                Arrived::Nothing => break,
+                Arrived::Over(_) => return Shaken::Failed(self.reason()),
+            }
+        }
+        let _ = self.flush(stream);
+        self.news = None;
+        if self.is_shaking() { Shaken::Open } else { Shaken::Done }
+    }
+
+    /// Why the connection with a server is over, as an operator reads it.
+    pub(crate) fn reason(&self) -> String {
+        use AlertDescription::{
+            AccessDenied, BadCertificate, CertificateRequired, CertificateUnknown, UnknownCA,
+        };
+        use CertificateError::{
+            Expired, NotValidForName, NotValidForNameContext, NotValidYet, UnknownIssuer,
+        };
+        match &self.error {
+            None => "it ended the connection".to_owned(),
+            Some(Error::InvalidMessage(_)) if self.tls.protocol_version().is_none() => "it speaks no TLS".to_owned(),
+            Some(Error::InvalidCertificate(UnknownIssuer)) => {
+                "its certificate is signed by no authority of --server-ca".to_owned()
+            }
+            Some(Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. })) => {
+                "its certificate does not have its name: name the server as its certificate does, or give --server-name"
+                    .to_owned()
+            }
+            Some(Error::InvalidCertificate(Expired | NotValidYet)) => "its certificate is out of date".to_owned(),
+            Some(Error::AlertReceived(
+                AccessDenied | BadCertificate | CertificateRequired | CertificateUnknown | UnknownCA,
+            )) => "it wants a certificate of the proxy, or another one (--server-cert)".to_owned(),
+            Some(error) => error.to_string(),
+        }
     }
 
     /// Whether there is something to send that belongs to no reply, or to tell.

@@ -3,12 +3,14 @@ use super::{
     inbound::Inbound,
     line::Line,
     news::{Failure, News},
-    session::Session,
+    outbound::Outbound,
+    session::{Session, Shaken},
 };
 use crate::connections::{
     sockets::Stream,
     transport::{Arrived, Over, Transport as _},
 };
+use proptest::prelude::*;
 use rustls::{ClientConfig, ClientConnection, crypto::ring, pki_types::ServerName};
 use std::{
     io::{ErrorKind, Read as _, Write as _},
@@ -17,6 +19,7 @@ use std::{
     path::Path,
     sync::Arc,
 };
+use weir_routing::Endpoint;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/connections/tls/tests");
 
@@ -39,6 +42,9 @@ struct Pair {
     stream: Stream,
     session: Box<Session>,
     scratch: Vec<u8>,
+    /// Which byte of all that the client sends is changed, and how.
+    wrong: Option<(usize, u8)>,
+    sent: usize,
     /// What the session has brought.
     plaintext: Vec<u8>,
     news: Vec<News>,
@@ -63,6 +69,8 @@ impl Pair {
             stream: Stream::Unix(mio::net::UnixStream::from_std(ours)),
             session: inbound.begin().expect("there is a place"),
             scratch: vec![0; 256 << 10],
+            wrong: None,
+            sent: 0,
             plaintext: Vec::new(),
             news: Vec::new(),
         }
@@ -92,6 +100,12 @@ impl Pair {
         while self.client.wants_write() {
             self.client.write_tls(&mut bytes).expect("a vector takes all");
         }
+        if let Some((at, change)) = self.wrong
+            && let Some(byte) = at.checked_sub(self.sent).and_then(|at| bytes.get_mut(at))
+        {
+            *byte ^= change;
+        }
+        self.sent += bytes.len();
         let mut over = None;
         for piece in bytes.chunks(piece) {
             self.socket.write_all(piece).expect("it is read at once");
@@ -125,6 +139,42 @@ impl Pair {
 
     fn write(&mut self, bytes: &[u8]) -> usize {
         Line::new(&self.stream, Some(&mut self.session)).write(bytes).expect("the connection is open")
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// Whatever is wrong with what a client sends, and wherever it is cut: what is handed over is the beginning of what was said.
+    #[test]
+    fn wrong_bytes_end_the_connection_and_nothing_else(
+        piece in 1..700_usize,
+        at in 0..2600_usize,
+        change in 1..=255_u8,
+        then in proptest::collection::vec(any::<u8>(), 0..200),
+    ) {
+        let said = b"get a\r\n".repeat(150);
+        let mut pair = Pair::new(&inbound(false, 1), BOTH);
+        pair.wrong = Some((at, change));
+        let mut over = None;
+        for _ in 0..4 {
+            over = over.or(pair.send(piece));
+            if pair.receive().is_err() {
+                break;
+            }
+        }
+        if !pair.client.is_handshaking() {
+            // It may have heard of its mistake already.
+            let _ = pair.client.writer().write_all(&said);
+            over = over.or(pair.send(piece));
+            pair.socket.write_all(&then).expect("the kernel takes it");
+            over = over.or(pair.read());
+        }
+        prop_assert!(said.starts_with(&pair.plaintext));
+        prop_assert!(over != Some(Over::End) && pair.news.len() <= 2, "{:?} {:?}", over, pair.news);
+        if over.is_some() {
+            prop_assert_eq!(pair.read(), Some(Over::Broken), "and it stays so");
+        }
     }
 }
 
@@ -189,7 +239,7 @@ fn what_the_kernel_does_not_take_counts_as_unwritten_until_it_has() {
 }
 
 #[test]
-fn a_client_that_speaks_no_tls_is_told_so() {
+fn a_client_that_speaks_no_tls_reads_that() {
     for said in [b"version\r\n".as_slice(), b"\x80", b"GET / HTTP/1.1\r\n\r\n"] {
         let mut pair = Pair::new(&inbound(false, 1), BOTH);
         pair.socket.write_all(said).expect("it is read");
@@ -236,14 +286,14 @@ fn a_handshake_has_a_place_and_an_end() {
     });
     assert_eq!((sent, pair.news.as_slice()), (Some(Over::Broken), &[News::Failed(Failure::Other)][..]));
     drop(pair);
-    let (mut pair, mut told) = (Pair::new(&inbound, BOTH), None);
+    let (mut pair, mut heard) = (Pair::new(&inbound, BOTH), None);
     let over = (0..4).find_map(|_| {
         let over = pair.send(usize::MAX);
-        told = pair.receive().err().or(told.take());
+        heard = pair.receive().err().or(heard.take());
         over
     });
     assert_eq!((over, pair.news.as_slice()), (Some(Over::Broken), &[News::Failed(Failure::Certificate)][..]));
-    assert_eq!(told, Some(rustls::Error::AlertReceived(rustls::AlertDescription::CertificateRequired)));
+    assert_eq!(heard, Some(rustls::Error::AlertReceived(rustls::AlertDescription::CertificateRequired)));
     assert!(inbound.begin().is_some());
 }
 
@@ -260,4 +310,49 @@ fn a_file_that_cannot_be_used_is_named_with_the_reason() {
     assert!(refused("both.pem", "ca.pem").starts_with("--tls-key /ca.pem: it has no private key"));
     assert_eq!(refused("ca.pem", "both.pem"), "--tls-key /both.pem: it is the key of another certificate");
     assert!(refused("../mod.rs", "both.pem").contains("it has no certificate"));
+}
+
+/// A client's session of ours and a server's: what rustls' own ends do not show.
+#[test]
+fn a_server_is_verified_and_what_is_encrypted_for_it_counts_as_sent() {
+    let ca = file("ca.pem");
+    let outbound =
+        |name| Outbound::read(Named::new("server-ca", &ca), None, Outbound::name(name)).expect("good");
+    let somewhere = Endpoint::Tcp { host: "192.0.2.1".into(), port: 1 };
+    let shake = |name| {
+        let inbound = inbound(false, 1);
+        let (theirs, ours) = UnixStream::pair().expect("descriptors are free");
+        let [theirs, ours] = [theirs, ours].map(|socket| {
+            socket.set_nonblocking(true).expect("a socket");
+            Stream::Unix(mio::net::UnixStream::from_std(socket))
+        });
+        let mut server = inbound.begin().expect("there is a place");
+        let mut client = outbound(name).begin(&somewhere).expect("it has a name");
+        let mut scratch = vec![0; 256 << 10];
+        let shaken = (0..8).map(|_| {
+            let shaken = client.shake(&ours);
+            let _ = server.read(&theirs, &mut scratch, None);
+            let _ = server.tend(&theirs);
+            shaken
+        });
+        let shaken = shaken.take(8).find(|shaken| *shaken != Shaken::Open);
+        (shaken, client, ours, server, theirs)
+    };
+    let (shaken, mut client, ours, mut server, theirs) = shake("localhost");
+    assert_eq!(shaken, Some(Shaken::Done));
+    let message = vec![b'x'; 4 << 20];
+    let written = client.write(&ours, &message).expect("it is open");
+    assert!(written < message.len() && written.is_multiple_of(64 << 10), "{written} bytes");
+    let (mut scratch, mut got) = (vec![0; 256 << 10], 0);
+    while got < written {
+        match server.read(&theirs, &mut scratch, None) {
+            Arrived::Bytes(count) => got += count,
+            Arrived::Nothing => assert_eq!(client.tend(&ours), None),
+            Arrived::Over(over) => panic!("{over:?}"),
+        }
+    }
+    assert_eq!(got, written);
+    let (shaken, ..) = shake("cache.test");
+    let Some(Shaken::Failed(reason)) = shaken else { panic!("{shaken:?}") };
+    assert!(reason.starts_with("its certificate does not have its name"), "{reason}");
 }

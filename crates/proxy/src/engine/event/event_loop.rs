@@ -10,7 +10,7 @@ use crate::{
         names::AddressBook,
         reads::Reads,
         sockets::Stream,
-        tls::{line::Line, news::News},
+        tls::news::News,
         transport::{Ended, Over, Transport},
     },
     engine::{
@@ -25,7 +25,10 @@ use crate::{
         making::Making,
     },
     mailbox::{BUSY, LoopHandle, Question, Routing},
-    notices::showing::Notices,
+    notices::{
+        notice::{Notice, ServerNotice},
+        showing::Notices,
+    },
     process::{clock::Clock, cpu_contention::CpuContention},
     records::{traces::Traces, windows::Outlet},
 };
@@ -257,8 +260,8 @@ impl EventLoop {
     }
 
     fn write_server(&mut self, server: Slot) {
-        let Some(mut stream) = self.servers.stream(server) else { return };
-        match stream.write(self.dataplane.server_output(server)) {
+        let Some(mut line) = self.servers.line(server) else { return };
+        match line.write(self.dataplane.server_output(server)) {
             Ok(count) => {
                 let now = self.stamp();
                 self.dataplane.handle_server_written(server, count, now);
@@ -334,7 +337,7 @@ impl EventLoop {
 
     fn close_client(&mut self, id: SessionId) {
         if let Some(client) = self.clients[id.index()].take() {
-            if client.is_shaking() {
+            if client.speaks_tls() {
                 self.handshakes.end(id);
             }
             client.close();
@@ -377,8 +380,21 @@ impl EventLoop {
                 self.renew_if_moved(slot);
             }
             Progress::Failed => self.try_next_address(slot),
+            Progress::NoTls(reason) => {
+                self.tell_no_tls(slot, reason);
+                self.try_next_address(slot);
+            }
             Progress::Open => {}
         }
+    }
+
+    /// A server with which no TLS can be spoken is down, as one that cannot be connected to.
+    #[cold]
+    fn tell_no_tls(&mut self, slot: Slot, reason: String) {
+        self.dataplane.counters_mut().tls_servers_failed += 1;
+        self.servers.note_no_tls(slot, &reason);
+        let server = self.dataplane.server(slot).name.as_str().into();
+        self.notices.tell(Notice::Server { server, what: ServerNotice::NoTls { reason } });
     }
 
     /// The dataplane wants no connection to this number's server any more.
@@ -499,10 +515,14 @@ impl Host for EventLoop {
                 }
                 Some(client.line())
             }
-            Peer::Server(server) if self.dataplane.server_is_up(server) => {
-                self.servers.stream(server).map(Line::Plain)
+            Peer::Server(server) if self.dataplane.server_is_up(server) => self.servers.line(server),
+            Peer::Server(server) => {
+                if self.servers.is_shaking(server) {
+                    self.finish_connecting(server);
+                }
+                None
             }
-            Peer::Client(_) | Peer::Server(_) => None,
+            Peer::Client(_) => None,
         }
     }
 
@@ -541,6 +561,9 @@ impl Host for EventLoop {
                 self.dataplane.handle_client_writable(id);
             }
             Peer::Server(server) if self.dataplane.server_is_up(server) => {
+                if let Some(reason) = self.servers.tend(server) {
+                    self.tell_no_tls(server, reason);
+                }
                 self.dataplane.handle_server_writable(server);
             }
             Peer::Server(server) => self.finish_connecting(server),
@@ -560,6 +583,12 @@ impl Host for EventLoop {
         self.dataplane.handle_time(now);
         let mut report = self.dataplane.report(now);
         report.stations.extend(self.serving.as_ref().and_then(|serving| serving.entry(now)));
+        for (slot, reason) in self.servers.without_tls() {
+            let name = &self.dataplane.server(slot).name;
+            if let Some(server) = report.servers.iter_mut().find(|it| it.server == *name) {
+                server.last_trouble = Some(reason.to_owned());
+            }
+        }
         // Whoever asked may have stopped waiting.
         let _ = reply.send(report);
     }
