@@ -6,15 +6,21 @@ import contextlib
 import socket
 import struct
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
-from .processes import LIVENESS_S, Address, SocketPath
+from .processes import LIVENESS_S
+
+
+class Connectable(Protocol):
+    """Where a client connects: a port, a path, or either with TLS."""
+
+    def connect(self, timeout: float) -> socket.socket: ...
 
 
 class Wire:
     """One client connection. Reads fail instead of hanging; nothing is retried or hidden."""
 
-    def __init__(self, address: Address | SocketPath) -> None:
+    def __init__(self, address: Connectable) -> None:
         self._socket = address.connect(LIVENESS_S)
         self._unread = b""
 

@@ -1,11 +1,14 @@
 //! What a run is asked to do: [`Settings`] as given, [`Config`] once checked.
 
 mod content;
+mod tls;
 
 use std::fmt::Debug;
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::time::Duration;
+
+pub use tls::Tls;
 
 use crate::content::{Amount, Content};
 use crate::pacing::arrivals::{Assignment, Plan};
@@ -71,7 +74,10 @@ pub enum Pacing {
 
 /// Settings that a run can be made with. The only way to one is [`Config::check`].
 #[derive(Debug, Clone, PartialEq)]
-pub struct Config(Settings);
+pub struct Config {
+    settings: Settings,
+    tls: Option<Tls>,
+}
 
 impl Config {
     /// Checks the settings.
@@ -95,12 +101,23 @@ impl Config {
             within("--backlog", backlog as u64, 1, BACKLOG_MAX)?;
         }
         check_pacing(&settings)?;
-        let config = Config(settings);
+        let config = Config { settings, tls: None };
         let bytes = config.buffer_bytes_max();
         if bytes > BUFFER_BYTES_MAX {
             return Err(ConfigError::Memory { bytes });
         }
         Ok(config)
+    }
+
+    /// Targets are spoken to in TLS, if this is given.
+    #[must_use]
+    pub fn with_tls(self, tls: Option<Tls>) -> Config {
+        Config { tls, ..self }
+    }
+
+    /// How targets are spoken to in TLS, if they are.
+    pub(crate) fn tls(&self) -> Option<&Tls> {
+        self.tls.as_ref()
     }
 
     /// Whether requests are sent at moments that are fixed in advance.
@@ -145,7 +162,7 @@ impl Deref for Config {
     type Target = Settings;
 
     fn deref(&self) -> &Settings {
-        &self.0
+        &self.settings
     }
 }
 

@@ -16,6 +16,7 @@ use crate::connection::Connection;
 use crate::driver::clock::Clock;
 use crate::driver::cpu::CpuTime;
 use crate::driver::link::Link;
+use crate::driver::socket::Terms;
 use crate::driver::target::Target;
 use crate::driver::worker::{Conduct, TICK_NS_MAX, Worker};
 use crate::recorder::Recorder;
@@ -88,6 +89,9 @@ pub enum LoadError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// What TLS needs is not there.
+    #[error("{0}")]
+    Tls(String),
     /// The time at which the load was to begin has passed.
     #[error(
         "--start-at: that moment was {late:?} ago when the connections were open and the keys set; choose a later one"
@@ -147,7 +151,10 @@ impl Run<'_> {
             .targets
             .iter()
             .map(|target| {
+                let terms = config.tls().map(|tls| Terms::read(tls, target)).transpose();
+                let terms = terms.map_err(LoadError::Tls)?;
                 Target::resolve(target)
+                    .map(|resolved| resolved.speaking(terms))
                     .map_err(|source| LoadError::Resolve { target: target.clone(), source })
             })
             .collect::<Result<Vec<_>, _>>()?;
@@ -167,8 +174,10 @@ impl Run<'_> {
             })?;
             let connection = Connection::new(number as u32, target.name().clone(), workload.clone());
             // Blocks of neighbours, so that every thread has connections to all targets.
-            shares[number * config.threads / config.connections]
-                .push((number as u32, Link::new(connection, stream, address, config)));
+            shares[number * config.threads / config.connections].push((
+                number as u32,
+                Link::new(connection, stream, address, target.terms().cloned(), config),
+            ));
         }
         let workers = shares
             .into_iter()

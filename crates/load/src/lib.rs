@@ -27,7 +27,7 @@ mod simulation;
 pub mod units;
 mod workload;
 
-pub use config::{Config, ConfigError, Pacing, Settings};
+pub use config::{Config, ConfigError, Pacing, Settings, Tls};
 pub use content::{Amount, Command, Content, Mix, Part, Popularity, Preset, PresetError, Tail};
 pub use engine::{LoadError, run};
 pub use pacing::arrivals::Assignment;

@@ -2,12 +2,14 @@
 
 mod error;
 pub(crate) mod settings;
+mod tls;
 
 use crate::{
     config::settings::{Engine, Layer, PoolSettings, SPLIT_THREADS_MAX, Setting, Settings, Table as _},
     connections::{
         names::{Resolve, SystemResolver},
         tcp_timeouts::TcpTimeouts,
+        tls::{Inbound, Outbound},
     },
     engine::event::batching::Batching,
     records::traces::Sampling,
@@ -40,6 +42,10 @@ pub struct Config {
     pub reread: Reread,
     /// What the program was built from, for metrics and records.
     pub commit: &'static str,
+    /// What is spoken to clients, if that is TLS.
+    inbound: Option<Arc<Inbound>>,
+    /// What is spoken to servers, if that is TLS.
+    outbound: Option<Arc<Outbound>>,
 }
 
 /// How a configuration is read again: a new one, or a line that says why not.
@@ -93,6 +99,8 @@ impl Config {
         let config = Self {
             listen: listen(&settings)?,
             admin: settings.admin.as_deref().map(|address| resolve("admin", address)).transpose()?,
+            inbound: tls::inbound(&settings)?.map(Arc::new),
+            outbound: tls::outbound(&settings, &table)?.map(Arc::new),
             settings,
             table: Arc::new(table),
             resolver: Arc::new(SystemResolver),
@@ -106,6 +114,16 @@ impl Config {
             Some(refusal) => Err(refusal),
             None => Ok(config),
         }
+    }
+
+    /// What is spoken to clients, if that is TLS.
+    pub(crate) fn inbound(&self) -> Option<&Arc<Inbound>> {
+        self.inbound.as_ref()
+    }
+
+    /// What is spoken to servers, if that is TLS.
+    pub(crate) fn outbound(&self) -> Option<&Arc<Outbound>> {
+        self.outbound.as_ref()
     }
 
     /// Event loops, or workers, or readers and writers.
@@ -146,11 +164,20 @@ impl Config {
                 self.settings.engine
             ));
         }
+        if self.inbound.is_some() != read.inbound.is_some() {
+            return Some(
+                "clients cannot change between TLS and none while it serves (tls-cert); restart the proxy"
+                    .to_owned(),
+            );
+        }
         self.too_many_threads(&read.table).map(|refusal| refusal.to_string())
     }
 
     /// Goes by a configuration that was read again, as far as that is possible without a restart.
     pub(crate) fn take(&mut self, read: &Self) {
+        if let (Some(ours), Some(read)) = (&self.inbound, &read.inbound) {
+            ours.renew(read);
+        }
         self.table = Arc::clone(&read.table);
         self.settings.take_reloadable(&read.settings);
     }

@@ -43,6 +43,7 @@ pub use config::settings::{
 };
 pub use config::{Config, ConfigError, Listen, Reread};
 pub use connections::names::{Resolve, ResolveError, SystemResolver, unresolved};
+pub use connections::tls::TlsError;
 pub use notices::notice::{Notice, ServerNotice};
 pub use process::error::RunError;
 pub use reload::resolver::NAMES_WAIT_MAX;

@@ -6,7 +6,10 @@ use crate::{
     Config,
     admin::{http::AdminPort, reporter::Reporter, stats},
     config::Listen,
-    connections::{descriptors::Descriptors, inherited::Ports, reserve::Reserve},
+    connections::{
+        descriptors::{Descriptors, reserve::Reserve},
+        inherited::Ports,
+    },
     engine::{
         self,
         acceptor::Acceptor,
@@ -88,7 +91,8 @@ fn serve(
     let tracing = files.take_tracing();
     let (hub, parts, shared) = Hub::new(config.serving_threads());
     let addresses =
-        AddressBookHandle::new(reload.book(), resolver.clone(), Arc::clone(&descriptors), config.tcp());
+        AddressBookHandle::new(reload.book(), resolver.clone(), Arc::clone(&descriptors), config.tcp())
+            .with_tls(config.outbound().cloned());
     let making = Making::new(config, clock, watch, addresses, Arc::clone(&notices), questions, hub)
         .with_tracing(tracing);
     let Started { reporting, doors, threads, queues } = engine::start(&making)?;

@@ -13,7 +13,7 @@ use clap::builder::ArgPredicate;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use weir_load::{
     Answer, Assignment, Config, HdrLog, Pacing, Process, Progress, Report, Schedule, Settings, ThinkTime,
-    Threshold,
+    Threshold, Tls,
 };
 
 use crate::content::ContentArgs;
@@ -40,6 +40,22 @@ pub(crate) struct LoadArgs {
     /// Where to connect. Repeat it for several targets: connections go round-robin over them, and they must serve the same keys
     #[arg(long = "target", value_name = "HOST:PORT", required_unless_present = "preset")]
     targets: Vec<String>,
+    /// Speak TLS to the targets, whose names are verified. Handshakes are done before anything is sent; only a connection that is
+    /// made anew within the measured phase does its own in it
+    #[arg(long, requires = "ca")]
+    tls: bool,
+    /// A PEM file with the authorities that sign the certificates of the targets
+    #[arg(long, value_name = "FILE", requires = "tls")]
+    ca: Option<PathBuf>,
+    /// The name that their certificates have to have. Give it for a target by address [default: the host of the target]
+    #[arg(long, value_name = "NAME", requires = "tls")]
+    tls_name: Option<String>,
+    /// A PEM file with a certificate that is shown to the targets. Give it where they demand one
+    #[arg(long, value_name = "FILE", requires = "tls")]
+    cert: Option<PathBuf>,
+    /// A PEM file with the private key of --cert, without a passphrase [default: the file of --cert]
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
     /// Connections, over all threads. Set it to the number of clients that you expect
     #[arg(long, value_name = "N", default_value_t = 16)]
     connections: usize,
@@ -118,7 +134,7 @@ pub(crate) fn run(args: LoadArgs) -> ExitCode {
         Err(error) => return fail(2, &error),
     };
     let config = match Config::check(settings) {
-        Ok(config) => config,
+        Ok(config) => config.with_tls(outputs.tls),
         Err(error) => return fail(2, &error),
     };
     // Opened before the run: a run whose record cannot be written is a run wasted.
@@ -152,8 +168,9 @@ pub(crate) fn run(args: LoadArgs) -> ExitCode {
     }
 }
 
-/// What becomes of a run's results.
+/// What is spoken to targets, and what becomes of a run's results.
 struct Outputs {
+    tls: Option<Tls>,
     json: Option<PathBuf>,
     hdr: Option<PathBuf>,
     fail_if: Vec<Threshold>,
@@ -166,6 +183,8 @@ impl LoadArgs {
             Some(schedule) => Pacing::Open { schedule, process: self.arrivals, assignment: self.assign },
             None => Pacing::Closed { think_time: self.think_time },
         };
+        let shown = self.cert.map(|cert| (cert.clone(), self.key.unwrap_or(cert)));
+        let tls = self.ca.map(|ca| Tls::new(ca, self.tls_name, shown));
         let settings = Settings {
             content: self.content.content()?,
             keys: self.content.keys,
@@ -186,7 +205,7 @@ impl LoadArgs {
             start_at: self.start_at,
             commit: crate::COMMIT,
         };
-        Ok((settings, Outputs { json: self.json, hdr: self.hdr, fail_if: self.fail_if }))
+        Ok((settings, Outputs { tls, json: self.json, hdr: self.hdr, fail_if: self.fail_if }))
     }
 }
 

@@ -85,14 +85,21 @@ pub(crate) fn say(notice: &Notice, more: u64) {
                  servers, the admin port and files; raise the limit (LimitNOFILE of systemd, ulimit -n), or ask for fewer connections"
             );
         }
-        Notice::ClientsRefused { too_many, no_descriptor, clients_max } => {
+        Notice::ClientsRefused { too_many, no_descriptor, no_handshake, clients_max } => {
+            let handshakes = match no_handshake {
+                0 => String::new(),
+                count => {
+                    format!(", {count} because too many TLS handshakes were under way (--tls-handshakes)")
+                }
+            };
             warn!(
                 event = "clients_refused",
                 too_many,
                 no_descriptor,
+                no_handshake,
                 clients_max,
                 "clients were refused: {too_many} because {clients_max} may be connected, {no_descriptor} because the process has no \
-                 descriptor left"
+                 descriptor left{handshakes}"
             );
         }
         Notice::DescriptorsLacking { count, limit } => {
@@ -163,6 +170,14 @@ fn say_server(server: &str, what: &ServerNotice, more: u64) {
                 server, why, more, "server {server} is down: it closes its connections"
             );
         }
+        N::NoTls { reason } => warn!(
+            event = "server_down",
+            server,
+            why = "tls",
+            reason,
+            more,
+            "server {server} is down: no TLS can be spoken with it: {reason}"
+        ),
         N::Unanswered => warn!(
             event = "server_down",
             server,

@@ -53,6 +53,30 @@ counters! {
     sessions_refused_tls,
     /// Client connections that were ended because their first bytes were of HTTP.
     sessions_refused_http,
+    /// Client connections that were ended at a port that speaks TLS, because their first bytes were not of TLS.
+    sessions_refused_plain,
+    /// TLS handshakes of clients that were done.
+    tls_handshakes,
+    /// Of these, those that resumed an earlier session, which costs less.
+    tls_handshakes_resumed,
+    /// TLS handshakes of clients that failed, for whatever reason.
+    tls_handshakes_failed,
+    /// Of these, those of clients without a certificate, or with one that is not trusted (`--tls-client-ca`).
+    tls_handshakes_failed_certificate,
+    /// Of these, those that the client broke off with an alert, as those do who do not trust the proxy's certificate.
+    tls_handshakes_failed_alert,
+    /// Client connections that were closed because their TLS handshake took too long (`--tls-handshake-timeout`).
+    tls_handshakes_timed_out,
+    /// Client connections that were closed because too many TLS handshakes were under way (`--tls-handshakes`).
+    tls_handshakes_refused,
+    /// Times that a step of a TLS handshake had to wait for the next turn, so that others were served before.
+    tls_handshakes_put_off,
+    /// Client connections that were closed because what came over TLS was no record of it.
+    tls_broken,
+    /// Client connections that ended without saying so in TLS, as many programs do.
+    tls_cut,
+    /// Connections to servers that failed because no TLS could be spoken through them (`--server-tls`).
+    tls_servers_failed,
     /// Client connections that ended.
     sessions_closed,
     /// Times that a session's bytes were left in the kernel, because too many of its requests were in service or too many bytes of replies waited.

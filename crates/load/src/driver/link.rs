@@ -15,6 +15,7 @@ use mio::{Interest, Registry, Token};
 use weir_timing::Instant;
 
 use super::clock::Clock;
+use super::socket::{Socket, Terms};
 use crate::config::Config;
 use crate::connection::Connection;
 use crate::pacing::pace::Pace;
@@ -27,6 +28,8 @@ use crate::workload::verify::Fault;
 pub(crate) struct Link {
     pub(crate) connection: Connection,
     address: SocketAddr,
+    /// What is spoken there, if that is TLS.
+    terms: Option<Terms>,
     state: State,
     input: Input,
     output: Output,
@@ -38,8 +41,8 @@ pub(crate) struct Link {
 
 #[derive(Debug)]
 enum State {
-    Up(TcpStream),
-    Connecting { stream: TcpStream, until: Instant },
+    Up(Socket),
+    Connecting { stream: Socket, until: Instant },
     Waiting { until: Instant },
     GivenUp,
 }
@@ -60,13 +63,15 @@ impl Link {
     /// A link over a socket that is connected to `address` and does not block.
     pub(crate) fn new(
         connection: Connection,
-        stream: TcpStream,
+        stream: Socket,
         address: SocketAddr,
+        terms: Option<Terms>,
         config: &Config,
     ) -> Link {
         Link {
             connection,
             address,
+            terms,
             state: State::Up(stream),
             input: Input::new(config.reply_bytes_max()),
             output: Output::default(),
@@ -112,6 +117,12 @@ impl Link {
         if let State::Connecting { .. } = self.state {
             self.finish_connecting(context);
             return;
+        }
+        if event.is_writable()
+            && let State::Up(stream) = &mut self.state
+        {
+            // Where that fails, a read says so.
+            let _ = stream.flush();
         }
         let handled = if event.is_readable() || event.is_read_closed() || event.is_error() {
             self.read(event.is_read_closed() || event.is_error(), context)
@@ -169,7 +180,7 @@ impl Link {
             if taken > 0 {
                 self.attempts = 0;
             }
-            if read < room_bytes && !to_the_end {
+            if read < room_bytes && !to_the_end && stream.ends_with_a_short_read() {
                 return Ok(());
             }
         }
@@ -245,6 +256,7 @@ impl Link {
         }
         let until = now.plus(context.timeout.as_nanos() as u64);
         let opened = TcpStream::connect(self.address).and_then(|stream| {
+            let stream = Socket::connecting(stream, self.terms.as_ref())?;
             self.state = State::Connecting { stream, until };
             self.register(context.registry, token)
         });
@@ -254,13 +266,9 @@ impl Link {
     }
 
     fn finish_connecting(&mut self, context: &mut Context<'_>) {
-        let State::Connecting { stream, .. } = &self.state else { return };
-        let connected = match stream.take_error() {
-            Ok(None) => stream.peer_addr().and_then(|_| stream.set_nodelay(true)),
-            Ok(Some(error)) | Err(error) => Err(error),
-        };
-        match connected {
-            Ok(()) => {
+        let State::Connecting { stream, .. } = &mut self.state else { return };
+        match stream.connect() {
+            Ok(true) => {
                 let state = std::mem::replace(&mut self.state, State::GivenUp);
                 if let State::Connecting { stream, .. } = state {
                     self.state = State::Up(stream);
@@ -268,7 +276,7 @@ impl Link {
                 self.connection.pace().freed(context.now);
                 self.issue(context);
             }
-            Err(error) if error.kind() == io::ErrorKind::NotConnected => {}
+            Ok(false) => {}
             Err(error) => self.refused(&Fault::Connect(error.to_string()), context),
         }
     }

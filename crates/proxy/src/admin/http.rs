@@ -12,7 +12,7 @@ use crate::{
         reporter::Reporter,
         snapshot,
     },
-    connections::reserve::{Reserve, is_out_of_descriptors},
+    connections::descriptors::reserve::{Reserve, is_out_of_descriptors},
     records::windows::window,
 };
 use http_body_util::Full;

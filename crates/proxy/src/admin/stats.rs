@@ -10,6 +10,7 @@ use crate::{
         Listen,
         settings::{PoolSettings, Table as _},
     },
+    engine::event::server_links::NO_TLS,
     mailbox::{BUSY, Message, Question},
     process::usage::Usage,
 };
@@ -167,6 +168,10 @@ fn servers(page: &mut Page, report: &Report) {
         stat("in_flight", &server.in_flight.length);
         stat("journal", &server.journal);
         stat("unread", &server.unread.unwrap_or("no"));
+        // Nothing else of the last trouble: it may have bytes that another client stored.
+        if let Some(reason) = server.last_trouble.as_deref().and_then(|it| it.strip_prefix(NO_TLS)) {
+            stat("no_tls", &reason);
+        }
     }
 }
 

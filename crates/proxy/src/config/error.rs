@@ -1,6 +1,9 @@
 //! Why a configuration was refused: what is wrong, and what to do.
 
-use crate::config::settings::{Engine, SPLIT_THREADS_MAX, Setting};
+use crate::{
+    config::settings::{Engine, SPLIT_THREADS_MAX, Setting},
+    connections::tls::TlsError,
+};
 use std::net::SocketAddr;
 use weir_dataplane::NotWhole;
 
@@ -28,6 +31,29 @@ pub enum ConfigError {
         /// Why.
         source: std::io::Error,
     },
+    /// A setting means nothing without another.
+    #[error("--{setting} means nothing without --{needs}: give both, or none")]
+    Needs {
+        /// What was said.
+        setting: &'static str,
+        /// What was not.
+        needs: &'static str,
+    },
+    /// No certificate could have that name.
+    #[error("--server-name {name:?} is neither a name of a host nor an IP address")]
+    ServerName {
+        /// As it was given.
+        name: String,
+    },
+    /// A server could prove no name.
+    #[error("server {server} has no name that a certificate could have: give --server-name")]
+    ServerUnnamed {
+        /// The server.
+        server: String,
+    },
+    /// A file with certificates or a key cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// There would be too many threads.
     #[error(
         "--readers {readers} and one writer for each of {servers} servers are more than {SPLIT_THREADS_MAX} threads: give fewer readers"

@@ -5,7 +5,10 @@
 //! which is after the connection was closed.
 
 use crate::{
-    connections::sockets::{self, Stream},
+    connections::{
+        sockets::{self, Stream},
+        tls::{line::Line, news::News, session::Session},
+    },
     notices::notice::Notice,
 };
 use std::ops::AddAssign;
@@ -31,18 +34,48 @@ pub(crate) struct Place(Arc<ClientLimit>);
 pub(crate) struct Admitted {
     // Dropped in this order: the place is free when the descriptor is.
     stream: Stream,
+    /// What it speaks, if that is TLS.
+    tls: Option<Box<Session>>,
     _place: Place,
 }
 
 impl Admitted {
     pub(crate) fn new(stream: Stream, place: Place) -> Self {
-        Self { stream, _place: place }
+        Self { stream, tls: None, _place: place }
     }
 
-    /// What its bytes come from and go to (`transport.rs`).
+    /// It came in where this is spoken.
+    pub(crate) fn with_tls(self, tls: Option<Box<Session>>) -> Self {
+        Self { tls, ..self }
+    }
+
+    /// What its bytes come from and go to, where nobody speaks TLS (`transport.rs`).
     #[inline]
     pub(crate) fn stream(&self) -> &Stream {
         &self.stream
+    }
+
+    /// The same where some do.
+    #[inline]
+    pub(crate) fn line(&mut self) -> Line<'_> {
+        Line::new(&self.stream, self.tls.as_deref_mut())
+    }
+
+    /// Whether it speaks TLS, or is to.
+    pub(crate) fn speaks_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Whether it is in its handshake.
+    #[inline]
+    pub(crate) fn is_shaking(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.is_shaking())
+    }
+
+    /// Sends what belongs to no reply. Returns what has become of the connection since.
+    #[inline]
+    pub(crate) fn tend(&mut self) -> Option<News> {
+        self.tls.as_mut()?.tend(&self.stream)
     }
 
     /// Its socket, to be watched.
@@ -50,9 +83,19 @@ impl Admitted {
         &mut self.stream
     }
 
+    /// It is served no more.
+    pub(crate) fn close(mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.close(&self.stream);
+        }
+    }
+
     /// It cannot be served after all.
     pub(crate) fn refuse(self) {
-        sockets::refuse(self.stream);
+        // Who is in a handshake could not read the words.
+        if self.tls.is_none() {
+            sockets::refuse(self.stream);
+        }
     }
 }
 
@@ -63,6 +106,8 @@ pub(crate) struct Refused {
     too_many: u64,
     /// There was no descriptor for them.
     no_descriptor: u64,
+    /// Too many handshakes were under way.
+    no_handshake: u64,
 }
 
 impl Refused {
@@ -74,20 +119,25 @@ impl Refused {
         self.no_descriptor += 1;
     }
 
+    pub(crate) fn note_no_handshake(&mut self) {
+        self.no_handshake += 1;
+    }
+
     pub(crate) fn is_none(self) -> bool {
         self == Self::default()
     }
 
     /// What an operator reads of them.
     pub(crate) fn notice(self, clients_max: usize) -> Notice {
-        let Self { too_many, no_descriptor } = self;
-        Notice::ClientsRefused { too_many, no_descriptor, clients_max }
+        let Self { too_many, no_descriptor, no_handshake } = self;
+        Notice::ClientsRefused { too_many, no_descriptor, no_handshake, clients_max }
     }
 
     /// Counts them among what a loop has counted.
     pub(crate) fn count(self, counters: &mut Counters) {
         counters.sessions_refused += self.too_many + self.no_descriptor;
         counters.sessions_refused_descriptors += self.no_descriptor;
+        counters.tls_handshakes_refused += self.no_handshake;
     }
 }
 
@@ -95,6 +145,7 @@ impl AddAssign for Refused {
     fn add_assign(&mut self, more: Self) {
         self.too_many += more.too_many;
         self.no_descriptor += more.no_descriptor;
+        self.no_handshake += more.no_handshake;
     }
 }
 

@@ -19,16 +19,16 @@
 //! - Where the process runs out all the same, a connection to a server takes a descriptor that is held. No client is let in before that
 //!   is held again, and what a server's connection leaves is held first.
 
+pub(crate) mod reserve;
+
 use crate::{
     Config, Engine,
-    connections::{
-        client_limit::ClientLimit,
-        reserve::{Reserve, is_out_of_descriptors},
-    },
+    connections::client_limit::ClientLimit,
     notices::notice::{Notice, Tell},
     process::error::RunError,
 };
 use nix::sys::resource::{Resource, getrlimit, rlim_t, setrlimit};
+use reserve::{Reserve, is_out_of_descriptors};
 use std::{
     io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},

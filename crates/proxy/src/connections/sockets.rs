@@ -17,9 +17,9 @@ use nix::{
         time::TimeValLike as _,
     },
 };
-use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
 use std::{
-    io::{self, ErrorKind, IoSliceMut},
+    io::{self, ErrorKind, IoSlice, IoSliceMut},
     os::fd::{AsFd, AsRawFd as _, BorrowedFd},
 };
 
@@ -169,11 +169,16 @@ impl Transport for &Stream {
 pub(crate) fn refuse(stream: Stream) {
     // One short line always fits a new socket's buffer.
     let _ = write(&stream, b"ERROR Too many open connections\r\n");
-    let _ = rustix::net::shutdown(&stream, Shutdown::Write);
-    // What the client has sent already would make the kernel reset the connection, and the client could lose the line.
-    let mut scratch = [0; 1024];
-    let _ = read(&stream, &mut scratch);
+    end_sending(&stream);
     drop(stream);
+}
+
+/// Nothing more is sent, and what the client has sent already is dropped: closed over it, the kernel would reset the connection, and the
+/// client could lose the last line that was sent to it.
+pub(crate) fn end_sending(stream: &Stream) {
+    let _ = rustix::net::shutdown(stream, Shutdown::Write);
+    let mut scratch = [0; 1024];
+    let _ = read(stream, &mut scratch);
 }
 
 /// Hands bytes to the kernel: how many it took, or `None` if the connection is over.
@@ -183,9 +188,22 @@ pub(crate) fn write(stream: &Stream, bytes: &[u8]) -> Option<usize> {
 
 /// The same, and why it is over.
 pub(crate) fn try_write(stream: &Stream, bytes: &[u8]) -> Result<usize, Ended> {
+    taken(|| rustix::net::send(stream, bytes, SendFlags::NOSIGNAL))
+}
+
+/// The same for several pieces, with one call.
+pub(crate) fn write_pieces(stream: &Stream, pieces: &[IoSlice<'_>]) -> Result<usize, Ended> {
+    let send =
+        || rustix::net::sendmsg(stream, pieces, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL);
+    taken(send)
+}
+
+/// How many bytes the kernel took.
+#[inline]
+fn taken(send: impl Fn() -> rustix::io::Result<usize>) -> Result<usize, Ended> {
     use rustix::io::Errno;
     loop {
-        return match rustix::net::send(stream, bytes, SendFlags::NOSIGNAL) {
+        return match send() {
             Ok(count) => Ok(count),
             Err(Errno::INTR) => continue,
             Err(Errno::AGAIN) => Ok(0),

@@ -8,11 +8,14 @@ use crate::{
     Config,
     connections::{
         client_limit::{Admitted, Refused},
-        descriptors::{Descriptors, TELL_EVERY_NS},
+        descriptors::{
+            Descriptors, TELL_EVERY_NS,
+            reserve::{Reserve, is_out_of_descriptors},
+        },
         inherited::Port,
         listener::Listener,
-        reserve::{Reserve, is_out_of_descriptors},
         sockets,
+        tls::Inbound,
     },
     mailbox::{LoopHandle, Message},
     notices::notice::Tell,
@@ -40,6 +43,8 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
 pub(crate) struct Acceptor {
     poll: Poll,
     listener: Listener,
+    /// What is spoken there, if that is TLS.
+    inbound: Option<Arc<Inbound>>,
     loops: Vec<LoopHandle>,
     next: usize,
     descriptors: Arc<Descriptors>,
@@ -92,6 +97,7 @@ impl Acceptor {
         let acceptor = Self {
             poll,
             listener,
+            inbound: config.inbound().cloned(),
             loops,
             next: 0,
             descriptors,
@@ -151,17 +157,28 @@ impl Acceptor {
     fn take(&mut self, stream: sockets::Stream) {
         if !self.descriptors.refill() {
             self.uncounted.note_no_descriptor();
-            sockets::refuse(stream);
+            self.refuse(stream);
             return self.descriptors.note_closed();
         }
         let Some(place) = self.descriptors.clients().enter() else {
             self.uncounted.note_too_many();
-            return sockets::refuse(stream);
+            return self.refuse(stream);
         };
+        let tls = self.inbound.as_ref().map(|inbound| inbound.begin());
+        if matches!(tls, Some(None)) {
+            return self.uncounted.note_no_handshake();
+        }
         let handle = &self.loops[self.next];
         self.next = (self.next + 1) % self.loops.len();
         // A loop that has ended cannot serve; dropping the connection closes it.
-        let _ = handle.send(Message::Accept(Admitted::new(stream, place)));
+        let _ = handle.send(Message::Accept(Admitted::new(stream, place).with_tls(tls.flatten())));
+    }
+
+    /// Who waits for a handshake could not read the words.
+    fn refuse(&self, stream: sockets::Stream) {
+        if self.inbound.is_none() {
+            sockets::refuse(stream);
+        }
     }
 
     /// Answers the next client, for which there is no descriptor but the one that is held for this.
@@ -171,7 +188,7 @@ impl Acceptor {
         let accepted = self.listener.accept();
         if let Ok(stream) = accepted {
             self.uncounted.note_no_descriptor();
-            sockets::refuse(stream);
+            self.refuse(stream);
             self.spare.refill();
             return Ok(());
         }

@@ -232,6 +232,8 @@ fn read<H: Host>(host: &mut H, reads: &mut Reads, peer: H::Peer, to_the_end: boo
                     return;
                 }
             }
+            // It was no more than a part of a record.
+            Arrived::Nothing if has_more => {}
             Arrived::Nothing => return,
             Arrived::Over(how) => return host.handle_over(peer, how),
         }

@@ -68,6 +68,8 @@ pub enum Notice {
         too_many: u64,
         /// Because there was no descriptor for them.
         no_descriptor: u64,
+        /// Because too many TLS handshakes were under way.
+        no_handshake: u64,
         /// How many may be connected.
         clients_max: usize,
     },
@@ -111,6 +113,11 @@ pub enum ServerNotice {
     Unreachable {
         /// It takes connections, and closes them.
         closes: bool,
+    },
+    /// It takes connections, and no TLS can be spoken through them.
+    NoTls {
+        /// Why.
+        reason: String,
     },
     /// It takes connections, and does not answer the first question on them.
     Unanswered,
@@ -227,6 +234,7 @@ impl ServerNotice {
         match self {
             Self::Up { .. }
             | Self::Unreachable { .. }
+            | Self::NoTls { .. }
             | Self::Unanswered
             | Self::MarkedDown { .. }
             | Self::Garbage { .. }

@@ -96,6 +96,9 @@ impl Reloader {
         let added = new.iter().filter(|it| !old.contains(it)).count();
         let removed = old.iter().filter(|it| !new.contains(it)).count();
         let mut summary = format!("{} servers, {added} of them new, {removed} removed", new.len());
+        if config.inbound().is_some() {
+            summary.push_str("; clients that connect from now on get the certificate that was read");
+        }
         for line in self.config.settings.unchangeable(&config.settings) {
             summary.push_str("; ");
             summary.push_str(&line);

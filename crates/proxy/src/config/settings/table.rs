@@ -74,6 +74,7 @@ const THREADED: &[Engine] = &[Engine::Pool, Engine::Split];
 
 /// Headings of the help, in its order: flags that are looked for together.
 const ADDRESSES: &str = "Addresses";
+const TLS: &str = "TLS";
 const SERVING: &str = "Engine and threads";
 const TIMEOUTS: &str = "Timeouts";
 const FAILURES: &str = "Failures of servers";
@@ -100,6 +101,32 @@ settings! {
         /// Names by which the admin port may be asked, with commas between several; addresses, localhost and names without a dot
         /// are always taken. Needed where monitoring uses a full name (docs/operate/security.md)
         admin_host: Hosts { heading: ADDRESSES },
+        /// Speak TLS to clients, with the certificate of this PEM file and those behind it that lead to its authority; read again
+        /// by a reload. Give it where the network between clients and proxy is not yours alone (docs/operate/tls.md)
+        tls_cert: Maybe<File> { heading: TLS, engines: EVENT, reloads: true },
+        /// A PEM file with the private key of --tls-cert, without a passphrase; by default the same file; read again by a reload
+        tls_key: Maybe<File> { heading: TLS, engines: EVENT, reloads: true },
+        /// Demand a certificate of every client, signed by an authority of this PEM file; read again by a reload. Give it where
+        /// only programs with a certificate may use the cache
+        tls_client_ca: Maybe<File> { heading: TLS, engines: EVENT, reloads: true },
+        /// How long a client may take from its connection to the end of its TLS handshake before it is disconnected. Raise it for
+        /// clients on slow links
+        tls_handshake_timeout: Time { heading: TLS, default: "10s", least: "1ms", why: "no client could connect", engines: EVENT },
+        /// How many TLS handshakes of clients may be under way at once, over all loops; more are closed. Raise it where more
+        /// clients than that connect at once
+        tls_handshakes: Number<usize> { heading: TLS, default: "2048", least: "1", why: "no client could connect", engines: EVENT },
+        /// Speak TLS to servers, whose names are verified. Turn it on where the network between proxy and servers is not yours
+        /// alone (docs/operate/tls.md)
+        server_tls: Truth { heading: TLS, default: "false", engines: EVENT },
+        /// A PEM file with the authorities that sign the certificates of servers. Needed with --server-tls
+        server_ca: Maybe<File> { heading: TLS, engines: EVENT },
+        /// A PEM file with a certificate that the proxy shows to servers. Give it where servers demand one
+        server_cert: Maybe<File> { heading: TLS, engines: EVENT },
+        /// A PEM file with the private key of --server-cert, without a passphrase; by default the same file
+        server_key: Maybe<File> { heading: TLS, engines: EVENT },
+        /// The name that the certificate of every server has to have; by default the host as the server is given. Give it for
+        /// servers by address, or by socket, with one certificate
+        server_name: Maybe<Text> { heading: TLS, value: "NAME", engines: EVENT },
         /// How requests are served (docs/understand/engines.md). Keep event, unless you compare ways of serving
         engine: Choice<Engine> { heading: SERVING, default: "event", value: "NAME", lists_words: true },
         /// Event loops; by default one for each core that the process may use. Give fewer where other programs need the cores

@@ -10,12 +10,14 @@ use crate::{
         names::AddressBook,
         reads::Reads,
         sockets::Stream,
+        tls::news::News,
         transport::{Ended, Over, Transport},
     },
     engine::{
         door::{self, Door, EVENTS_PER_TURN, Host},
         event::{
             batching::{self, Batcher},
+            handshakes::Handshakes,
             mail::MailRoom,
             server_links::{Progress, ServerLinks},
             serving::Serving,
@@ -23,7 +25,10 @@ use crate::{
         making::Making,
     },
     mailbox::{BUSY, LoopHandle, Question, Routing},
-    notices::showing::Notices,
+    notices::{
+        notice::{Notice, ServerNotice},
+        showing::Notices,
+    },
     process::{clock::Clock, cpu_contention::CpuContention},
     records::{traces::Traces, windows::Outlet},
 };
@@ -52,6 +57,7 @@ pub(crate) struct EventLoop {
     traces: Option<Traces>,
     servers: ServerLinks,
     clients: Vec<Option<Admitted>>,
+    handshakes: Handshakes,
     index: usize,
     notices: Arc<Notices>,
     questions: SyncSender<Question>,
@@ -91,6 +97,7 @@ impl EventLoop {
             now,
             batcher: Batcher::new(config.batching(), now),
             clients: Vec::new(),
+            handshakes: Handshakes::new(config.settings.tls_handshake_timeout),
             index,
             notices: Arc::clone(&making.notices),
             questions: making.questions.clone(),
@@ -166,6 +173,10 @@ impl EventLoop {
 
     /// What follows from all that was read in a turn that began at `began`.
     pub(crate) fn finish_turn(&mut self, began: Instant) {
+        while let Some(id) = self.handshakes.next_late(self.now) {
+            self.dataplane.counters_mut().tls_handshakes_timed_out += 1;
+            self.close_client(id);
+        }
         self.dataplane.handle_time(self.now);
         self.carry_out_events();
         self.write_all();
@@ -218,7 +229,8 @@ impl EventLoop {
 
     #[inline]
     pub(crate) fn wait(&mut self, events: &mut Events) -> io::Result<()> {
-        self.door.wait(events, self.dataplane.poll_timeout(), self.now)
+        let deadline = self.handshakes.begin_turn(self.dataplane.poll_timeout());
+        self.door.wait(events, deadline, self.now)
     }
 
     /// Reads what is ready, and takes what has come by mail.
@@ -248,8 +260,8 @@ impl EventLoop {
     }
 
     fn write_server(&mut self, server: Slot) {
-        let Some(mut stream) = self.servers.stream(server) else { return };
-        match stream.write(self.dataplane.server_output(server)) {
+        let Some(mut line) = self.servers.line(server) else { return };
+        match line.write(self.dataplane.server_output(server)) {
             Ok(count) => {
                 let now = self.stamp();
                 self.dataplane.handle_server_written(server, count, now);
@@ -260,7 +272,7 @@ impl EventLoop {
 
     fn write_client(&mut self, id: SessionId) {
         let Some(Some(client)) = self.clients.get_mut(id.index()) else { return };
-        match client.stream().write(self.dataplane.client_output(id)) {
+        match client.line().write(self.dataplane.client_output(id)) {
             Ok(count) => {
                 let now = self.stamp();
                 self.dataplane.handle_client_written(id, count, now);
@@ -317,8 +329,19 @@ impl EventLoop {
         self.renew_addresses(Arc::clone(routing.book()));
     }
 
+    #[cold]
+    fn note_news(&mut self, id: SessionId, news: News) {
+        news.count(self.dataplane.counters_mut());
+        self.handshakes.end(id);
+    }
+
     fn close_client(&mut self, id: SessionId) {
-        self.clients[id.index()] = None;
+        if let Some(client) = self.clients[id.index()].take() {
+            if client.speaks_tls() {
+                self.handshakes.end(id);
+            }
+            client.close();
+        }
         self.dataplane.handle_client_closed(id);
     }
 
@@ -357,8 +380,21 @@ impl EventLoop {
                 self.renew_if_moved(slot);
             }
             Progress::Failed => self.try_next_address(slot),
+            Progress::NoTls(reason) => {
+                self.tell_no_tls(slot, reason);
+                self.try_next_address(slot);
+            }
             Progress::Open => {}
         }
+    }
+
+    /// A server with which no TLS can be spoken is down, as one that cannot be connected to.
+    #[cold]
+    fn tell_no_tls(&mut self, slot: Slot, reason: String) {
+        self.dataplane.counters_mut().tls_servers_failed += 1;
+        self.servers.note_no_tls(slot, &reason);
+        let server = self.dataplane.server(slot).name.as_str().into();
+        self.notices.tell(Notice::Server { server, what: ServerNotice::NoTls { reason } });
     }
 
     /// The dataplane wants no connection to this number's server any more.
@@ -452,6 +488,9 @@ impl Host for EventLoop {
         if id.index() >= self.clients.len() {
             self.clients.resize_with(id.index() + 1, || None);
         }
+        if client.is_shaking() {
+            self.handshakes.begin(id, self.clock.now());
+        }
         self.clients[id.index()] = Some(client);
     }
 
@@ -468,10 +507,22 @@ impl Host for EventLoop {
         match peer {
             // What is left of a client that is not to be read is read after `Event::Resume`.
             Peer::Client(id) if self.dataplane.wants_read(id) => {
-                self.clients.get(id.index())?.as_ref().map(Admitted::stream)
+                let client = self.clients.get_mut(id.index())?.as_mut()?;
+                if client.is_shaking() && !self.handshakes.take_step() {
+                    self.dataplane.counters_mut().tls_handshakes_put_off += 1;
+                    self.door.read_later(peer);
+                    return None;
+                }
+                Some(client.line())
             }
-            Peer::Server(server) if self.dataplane.server_is_up(server) => self.servers.stream(server),
-            Peer::Client(_) | Peer::Server(_) => None,
+            Peer::Server(server) if self.dataplane.server_is_up(server) => self.servers.line(server),
+            Peer::Server(server) => {
+                if self.servers.is_shaking(server) {
+                    self.finish_connecting(server);
+                }
+                None
+            }
+            Peer::Client(_) => None,
         }
     }
 
@@ -502,8 +553,17 @@ impl Host for EventLoop {
     #[inline]
     fn handle_writable(&mut self, peer: Peer) {
         match peer {
-            Peer::Client(id) => self.dataplane.handle_client_writable(id),
+            Peer::Client(id) => {
+                let client = self.clients.get_mut(id.index()).and_then(Option::as_mut);
+                if let Some(news) = client.and_then(Admitted::tend) {
+                    self.note_news(id, news);
+                }
+                self.dataplane.handle_client_writable(id);
+            }
             Peer::Server(server) if self.dataplane.server_is_up(server) => {
+                if let Some(reason) = self.servers.tend(server) {
+                    self.tell_no_tls(server, reason);
+                }
                 self.dataplane.handle_server_writable(server);
             }
             Peer::Server(server) => self.finish_connecting(server),
@@ -523,6 +583,12 @@ impl Host for EventLoop {
         self.dataplane.handle_time(now);
         let mut report = self.dataplane.report(now);
         report.stations.extend(self.serving.as_ref().and_then(|serving| serving.entry(now)));
+        for (slot, reason) in self.servers.without_tls() {
+            let name = &self.dataplane.server(slot).name;
+            if let Some(server) = report.servers.iter_mut().find(|it| it.server == *name) {
+                server.last_trouble = Some(reason.to_owned());
+            }
+        }
         // Whoever asked may have stopped waiting.
         let _ = reply.send(report);
     }

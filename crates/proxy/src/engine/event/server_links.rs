@@ -15,6 +15,12 @@ use crate::{
         names::AddressBook,
         sockets::Stream,
         tcp_timeouts::TcpTimeouts,
+        tls::{
+            Outbound,
+            line::Line,
+            news::News,
+            session::{Session, Shaken},
+        },
     },
     reload::handle::ResolverHandle,
 };
@@ -32,6 +38,8 @@ pub(crate) struct AddressBookHandle {
     descriptors: Arc<Descriptors>,
     /// How long the kernel waits for their machines.
     tcp: TcpTimeouts,
+    /// What is spoken to them, if that is TLS.
+    outbound: Option<Arc<Outbound>>,
 }
 
 impl AddressBookHandle {
@@ -41,7 +49,12 @@ impl AddressBookHandle {
         descriptors: Arc<Descriptors>,
         tcp: TcpTimeouts,
     ) -> Self {
-        Self { book, resolver, descriptors, tcp }
+        Self { book, resolver, descriptors, tcp, outbound: None }
+    }
+
+    /// This is spoken to them.
+    pub(crate) fn with_tls(self, outbound: Option<Arc<Outbound>>) -> Self {
+        Self { outbound, ..self }
     }
 
     /// Some names have other addresses.
@@ -55,10 +68,15 @@ pub(super) struct ServerLinks {
     links: Vec<ServerLink>,
 }
 
+/// How what is wrong with a server begins, if no TLS can be spoken with it.
+pub(crate) const NO_TLS: &str = "no TLS: ";
+
 /// What a loop has of one server's number.
 #[derive(Debug, Default)]
 struct ServerLink {
     stream: Option<Stream>,
+    /// What is spoken through `stream`, if that is TLS.
+    tls: Option<Box<Session>>,
     /// Where `stream` leads, by TCP.
     to: Option<SocketAddr>,
     /// Which of the addresses is tried next.
@@ -67,6 +85,8 @@ struct ServerLink {
     tried: usize,
     /// A connection was asked for before.
     known: bool,
+    /// Why no TLS could be spoken through the last one, if that was so.
+    no_tls: Option<String>,
 }
 
 /// What became of a connection that is being made.
@@ -78,6 +98,8 @@ pub(super) enum Progress {
     Open,
     /// It could not be made.
     Failed,
+    /// It was made, and no TLS could be spoken through it, for this reason.
+    NoTls(String),
 }
 
 impl ServerLinks {
@@ -92,8 +114,22 @@ impl ServerLinks {
 
     /// The connection to read from and to write to.
     #[inline]
-    pub(super) fn stream(&self, slot: Slot) -> Option<&Stream> {
-        self.links[slot.index()].stream.as_ref()
+    pub(super) fn line(&mut self, slot: Slot) -> Option<Line<'_>> {
+        let link = &mut self.links[slot.index()];
+        Some(Line::new(link.stream.as_ref()?, link.tls.as_deref_mut()))
+    }
+
+    /// Whether a connection is being made, and goes on when something comes.
+    pub(super) fn is_shaking(&self, slot: Slot) -> bool {
+        self.links.get(slot.index()).is_some_and(|link| link.tls.as_ref().is_some_and(|tls| tls.is_shaking()))
+    }
+
+    /// Sends what TLS still has of what was written. Returns why the connection is broken, if TLS is to blame.
+    #[inline]
+    pub(super) fn tend(&mut self, slot: Slot) -> Option<String> {
+        let link = &mut self.links[slot.index()];
+        let (stream, tls) = (link.stream.as_ref()?, link.tls.as_mut()?);
+        (tls.tend(stream) == Some(News::Broken)).then(|| tls.reason())
     }
 
     /// Begins to connect to this server; `watch` is given the socket.
@@ -132,6 +168,7 @@ impl ServerLinks {
                 link.begin(endpoint, addresses, |connect| descriptors.connect(&mut shortage, now, connect));
             let Some(mut stream) = begun else { return (Progress::Failed, shortage) };
             if watch(&mut stream).is_ok() {
+                link.tls = self.addresses.outbound.as_ref().and_then(|outbound| outbound.begin(endpoint));
                 link.stream = Some(stream);
                 return (Progress::Open, shortage);
             }
@@ -146,19 +183,47 @@ impl ServerLinks {
             Some(true) => {
                 stream.send_at_once();
                 self.addresses.tcp.guard_server(stream);
-                Progress::Connected
+                let shaken = match (&self.addresses.outbound, &mut link.tls) {
+                    (None, _) => Shaken::Done,
+                    (Some(_), Some(tls)) => tls.shake(stream),
+                    (Some(_), None) => {
+                        Shaken::Failed("it has no name that a certificate could have".to_owned())
+                    }
+                };
+                match shaken {
+                    Shaken::Done => {
+                        link.no_tls = None;
+                        Progress::Connected
+                    }
+                    Shaken::Open => Progress::Open,
+                    Shaken::Failed(reason) => {
+                        link.end();
+                        Progress::NoTls(reason)
+                    }
+                }
             }
             Some(false) => {
-                link.stream = None;
+                link.end();
                 Progress::Failed
             }
             None => Progress::Open,
         }
     }
 
+    /// No TLS could be spoken through the connection to this number's server.
+    pub(super) fn note_no_tls(&mut self, slot: Slot, reason: &str) {
+        self.links[slot.index()].no_tls = Some(format!("{NO_TLS}{reason}"));
+    }
+
+    /// The numbers of servers with which no TLS can be spoken, with the reasons.
+    pub(super) fn without_tls(&self) -> impl Iterator<Item = (Slot, &str)> {
+        let reasons = self.links.iter().enumerate();
+        reasons.filter_map(|(index, link)| Some((Slot::from_index(index), link.no_tls.as_deref()?)))
+    }
+
     /// There is no connection to this number's server any more.
     pub(super) fn lose(&mut self, slot: Slot) {
-        self.links[slot.index()].stream = None;
+        self.links[slot.index()].end();
         self.addresses.descriptors.note_closed();
     }
 
@@ -168,6 +233,7 @@ impl ServerLinks {
         // A server that leaves may never have been needed.
         let Some(link) = self.links.get_mut(slot.index()) else { return };
         link.stream.take().iter().for_each(Stream::drop_unsent);
+        link.tls = None;
         self.addresses.descriptors.note_closed();
         link.known = is_kept;
     }
@@ -186,6 +252,12 @@ impl ServerLinks {
 }
 
 impl ServerLink {
+    /// There is no connection any more.
+    fn end(&mut self) {
+        self.stream = None;
+        self.tls = None;
+    }
+
     /// Begins to connect to the next address that lets itself be begun with; `None` if there is none.
     fn begin(
         &mut self,

@@ -1,0 +1,32 @@
+//! TLS: what is read of a socket and written to it is encrypted, and nobody above notices.
+//!
+//! ```text
+//!   files ─▶ Inbound, Outbound ── begin ─▶ Session ─▶ with a Stream: Line::Tls ─┐
+//!                                                         a Stream: Line::Plain ─┴─ Transport ─▶ loop
+//!   Session: Shaking ─▶ Open ─▶ Over       what it has to tell: News
+//! ```
+//!
+//! | file | holds |
+//! |---|---|
+//! | `files` | certificates and keys as files have them |
+//! | `inbound` | what a listener speaks, and how many handshakes are under way |
+//! | `outbound` | what servers are spoken to in |
+//! | `session` | one connection: its handshake, its records, its end |
+//! | `line` | the transport of a connection, whether it is encrypted or not |
+//! | `news` | what became of a connection, to be counted |
+//!
+//! The protocol is rustls', the cryptography ring's (docs/decisions/0019-tls.md).
+
+mod files;
+mod inbound;
+pub(crate) mod line;
+pub(crate) mod news;
+mod outbound;
+pub(crate) mod session;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use files::Named;
+pub use files::TlsError;
+pub(crate) use inbound::Inbound;
+pub(crate) use outbound::Outbound;
