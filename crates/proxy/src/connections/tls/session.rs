@@ -159,7 +159,7 @@ impl Session {
             match processed {
                 // Nobody who ends a handshake so has said anything.
                 Ok(state) if state.peer_has_closed() && self.tls.is_handshaking() => {
-                    self.fail(Failure::Alert)
+                    self.fail(Failure::Alert);
                 }
                 Ok(state) if state.peer_has_closed() => self.finish(),
                 Ok(_) => {}
