@@ -159,21 +159,36 @@ impl Read for Socket {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         match self {
             Socket::Plain(stream) => stream.read(room),
-            Socket::Tls(tls) => match tls.read(room) {
-                // Many programs end a connection without saying so in TLS.
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
-                read => read,
-            },
+            Socket::Tls(tls) => read_tls(&mut tls.conn, &mut tls.sock, room),
         }
+    }
+}
+
+/// Reads whatever waits to be written: the kernel says only once that something has come. (rustls' own stream writes first, and reads
+/// nothing if that has to wait.)
+fn read_tls(tls: &mut ClientConnection, socket: &mut TcpStream, room: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match tls.reader().read(room) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            // Many programs end a connection without saying so in TLS.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
+            read => return read,
+        }
+        tls.read_tls(socket)?;
+        tls.process_new_packets().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
     }
 }
 
 impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Socket::Plain(stream) => stream.write(bytes),
-            Socket::Tls(tls) => tls.write(bytes),
+        self.flush()?;
+        let Socket::Tls(tls) = self else { return self.tcp_mut().write(bytes) };
+        if tls.conn.wants_write() {
+            return Err(io::ErrorKind::WouldBlock.into());
         }
+        let taken = tls.conn.writer().write(bytes)?;
+        self.flush()?;
+        Ok(taken)
     }
 
     /// Hands what is encrypted and was not taken yet to the kernel, as far as it takes that.
