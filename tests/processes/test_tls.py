@@ -91,7 +91,8 @@ def test_who_does_not_speak_tls_reads_that(start_proxy: StartProxy, certificate:
             assert read_to_end(plain) == b"ERROR this port speaks TLS\r\n"
     now = counters(proxy)
     assert now["sessions_refused_plain"] - before["sessions_refused_plain"] == 3
-    assert now["tls_handshakes_failed"] == before["tls_handshakes_failed"]
+    # Whoever waited for the port has connected and said nothing, which may be counted late.
+    assert now["tls_handshakes_failed"] - before["tls_handshakes_failed"] <= 1
     assert now["requests"] == 0
 
 

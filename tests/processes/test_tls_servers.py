@@ -184,17 +184,24 @@ def loaded(target: Address, *flags: str) -> dict[str, object]:
 
 
 def test_weir_load_speaks_tls(
-    start_proxy: StartProxy, start_memcached: StartMemcached, authority: Authority, certificate: Certificate
+    start_proxy: StartProxy,
+    start_memcached: StartMemcached,
+    servers: list[Memcached],
+    authority: Authority,
+    certificate: Certificate,
 ) -> None:
+    # One request at a time: memcached 1.6.18 may leave a second one of the same record unread (docs/operate/tls.md).
     server = start_memcached(certificate)
+    loaded(server.address, "--tls", "--ca", str(authority.file), "--tls-name", "localhost")
     proxy: Proxy = start_proxy(
-        *speaking(authority), "--tls-cert", str(certificate.both), "--tls-client-ca", str(authority.file),
-        in_front_of=[server.address],
+        "--tls-cert", str(certificate.both), "--tls-client-ca", str(authority.file),
+        in_front_of=[server.address for server in servers],
     )  # fmt: skip
-    loaded(server.address, "--tls", "--ca", str(authority.file), "--tls-name", "localhost", "--value-size", "50000")
     shown = authority.issue("load")
     flags = ("--tls", "--ca", str(authority.file), "--cert", str(shown.both), "--depth", "10")
     loaded(proxy.address, *flags)
+    # What comes is read while what is written waits.
+    loaded(proxy.address, *flags, "--value-size", "100000", "--writes", "0.5", "--keys", "200")
     before = counters(proxy)["tls_handshakes"]
     loaded(proxy.address, *flags, "--reconnect-after", "100")
     assert counters(proxy)["tls_handshakes"] > before + 16, "connections are made anew"
