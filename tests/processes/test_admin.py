@@ -151,6 +151,15 @@ def test_metrics_parse_and_agree_with_the_snapshot(start_proxy: StartProxy, conn
     assert counted == {name: operation["requests"] for name, operation in operations.items()}
 
 
+PAGES = ["/snapshot", "/windows?since=0", "/hot", "/where?key=a", "/config", "/readyz", "/healthz", "/metrics"]
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_every_page_ends_with_its_line(start_proxy: StartProxy, path: str) -> None:
+    text = start_proxy().http(path)
+    assert text.rstrip("\n") + "\n" == text
+
+
 @pytest.mark.parametrize("path", ["/no-such-page", "/snapshot/../x", "/%00"])
 def test_unknown_page_is_not_found(start_proxy: StartProxy, path: str) -> None:
     proxy = start_proxy()

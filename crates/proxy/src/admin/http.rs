@@ -141,7 +141,7 @@ fn tell(reporter: &Reporter, uri: &Uri) -> Answer {
         "/config" => return json_page(&snapshot::config(reporter)),
         "/hot" => return page_of(reporter.top_keys(), |top| json_page(&hot_keys::page(reporter, top))),
         "/metrics" => |reporter, report| page("text/plain; version=0.0.4", metrics::write(reporter, report)),
-        "/snapshot" => |reporter, report| page("application/json", snapshot::write(reporter, report)),
+        "/snapshot" => |reporter, report| json_text(snapshot::write(reporter, report)),
         "/ready" | "/readyz" => ready,
         _ => return plain(StatusCode::NOT_FOUND, PAGES.into()),
     };
@@ -228,7 +228,13 @@ fn windows_since(reporter: &Reporter, query: Option<&str>) -> Answer {
 }
 
 fn json_page(value: &Value) -> Answer {
-    page("application/json", value.to_string())
+    json_text(value.to_string())
+}
+
+/// With a line ending, so that the prompt of a shell stands on a line of its own.
+fn json_text(mut text: String) -> Answer {
+    text.push('\n');
+    page("application/json", text)
 }
 
 fn page(kind: &'static str, mut text: String) -> Answer {
