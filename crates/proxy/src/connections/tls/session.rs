@@ -102,6 +102,8 @@ impl Session {
     // ── reading ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// Reads once, and decrypts what came.
+    // A call of its own: inlined, it would cost connections without TLS the registers that it needs. So here and below.
+    #[inline(never)]
     pub(super) fn read(
         &mut self,
         stream: &Stream,
@@ -234,6 +236,7 @@ impl Session {
 
     /// Encrypts bytes and hands them to the kernel. Those count as written of which the kernel has everything; so the others are
     /// the first of those that are to be written next.
+    #[inline(never)]
     pub(super) fn write(&mut self, stream: &Stream, bytes: &[u8]) -> Result<usize, Ended> {
         if self.is_shaking() || !self.flush(stream)? {
             return Ok(0);
@@ -306,12 +309,13 @@ impl Session {
     }
 
     /// Whether there is something to send that belongs to no reply, or to tell.
-    #[inline]
+    #[inline(never)]
     pub(super) fn has_something_to_say(&self) -> bool {
         self.news.is_some() || self.tls.wants_write()
     }
 
     /// Sends what belongs to no reply, as far as the kernel takes it, and tells what has become of the connection since it was asked last.
+    #[inline(never)]
     pub(crate) fn tend(&mut self, stream: &Stream) -> Option<News> {
         // If that fails, a read will say so.
         let _ = self.flush(stream);
