@@ -46,7 +46,9 @@ def test_answers(start_proxy: StartProxy, servers: list[Memcached], connect: Con
         assert wire.line() == b"STORED"
         assert wire.values() == [(b"own:%d" % id(wire), b"x")]
         wire.in_step()
-    assert cmd_gets(servers, connect) - before == len(wires) * (sum(map(len, asked)) + 1)
+    found, wanted = cmd_gets(servers, connect) - before, len(wires) * (sum(map(len, asked)) + 1)
+    # A key that several gets of a message want is asked for once.
+    assert len(KEYS) < found < wanted if setting == "on" else found == wanted
     joined = proxy.snapshot()["counters"]["gets_joined"]
     assert joined > len(wires) * len(KEYS) // 2 if setting == "on" else joined == 0
 
