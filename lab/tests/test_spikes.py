@@ -16,7 +16,7 @@ from weir_lab.records.formats.seconds import MachineSeconds
 from weir_lab.records.sharing.packing import plain_seconds
 from weir_lab.records.sharing.unpacking import seconds_of_plain
 from weir_lab.records.windows import Window
-from weir_lab.report.sections.traces import Steadiness, spikes_of
+from weir_lab.report.sections.traces import CANNOT_TELL, DRIFTS, STABLE, Steadiness, _merged, spikes_of
 from weir_lab.theory.stats import Spike, coincidences, find_spikes
 
 if TYPE_CHECKING:
@@ -133,10 +133,34 @@ def test_spikes_of_a_run_are_held_against_the_same_second_of_the_machine() -> No
         load=SimpleNamespace(measured=SimpleNamespace(start_unix_ns=0)),
     )
     windows = tuple(Window(float(n), 1.0, int(rate), int(1e9), None) for n, rate in enumerate(rates))
-    found = spikes_of(cast("Reading", run), Steadiness(windows, 1.0, 0.0, 1.0, 0.0, 0.0))
+    found = spikes_of(cast("Reading", run), Steadiness(windows, 1.0, 0.0, -1.0, 1.0, 0.0, 0.0))
     assert found is not None
     assert found.causes == (("quota",), ())
     assert (found.open, found.with_cause("quota"), found.with_cause("steal")) == (1, 1, 0)
     assert found.per_hour == pytest.approx(2.0)
-    short = Steadiness(windows[:100], 1.0, 0.0, 1.0, 0.0, 0.0)
+    short = Steadiness(windows[:100], 1.0, 0.0, -1.0, 1.0, 0.0, 0.0)
     assert spikes_of(cast("Reading", run), short) is None
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (-4.9, 4.9, STABLE),
+        (0.5, 4.0, STABLE),
+        (-6.0, 1.0, CANNOT_TELL),
+        (4.0, 9.0, CANNOT_TELL),
+        (5.1, 9.0, DRIFTS),
+        (-9.0, -5.1, DRIFTS),
+    ],
+)
+def test_a_trace_is_stable_where_its_interval_lies_within_the_margin(low: float, high: float, said: str) -> None:
+    found = Steadiness((), 1.0, (low + high) / 2.0, low, high, 0.0, 0.0)
+    assert found.verdict() == said
+    assert found.verdict(100.0) == STABLE
+
+
+def test_a_spike_of_one_window_stays_in_a_drawing_of_merged_windows() -> None:
+    windows = [cast("Window", SimpleNamespace(start_s=float(second))) for second in range(15)]
+    merged = _merged(windows, [100.0] * 7 + [20.0] + [100.0] * 7)
+    assert (merged.x, merged.low, merged.high) == (0.0, 20.0, 100.0)
+    assert 94.0 < merged.y < 95.0

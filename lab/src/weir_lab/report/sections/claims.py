@@ -18,7 +18,8 @@ rule                  the claim holds if
 ``effect_sign``       the effect of ``term`` on ``response`` has this ``sign``
 ``longest_stage``     ``stage`` is the longest at the best cell (of ``operation``, if given)
 ``sharding_pays``     splitting pays from ``keys`` keys on, or from fewer
-``stable``            no trace drifts
+``stable``            every trace (or that of ``file``) changes by less than ``percent`` from its beginning to its end
+``has_spikes``        the trace of ``file`` has spikes (`find_spikes`), at least ``per_hour``
 ``law``               the interactive law holds within ``percent`` on every cell
 ====================  =================================================================================================
 
@@ -309,19 +310,42 @@ def _sharding_pays(claim: Claim, task: Task, _cells: Sequence[CellReadings]) -> 
     return (HOLDS if pays <= int(claim.args["keys"]) else NOT), f"splitting pays from {pays} keys on"
 
 
-def _stable(_claim: Claim, task: Task, _cells: Sequence[CellReadings]) -> _Verdict:
-    found = {
-        sweep.study.name: one
+def _traces(claim: Claim, task: Task) -> dict[str, tuple[Reading, traces.Steadiness]]:
+    """The traces that a claim is about, by the name of their study."""
+    return {
+        sweep.study.name: (cell.runs[0], one)
         for sweep in task.sweeps
         for cell in sweep.cells
-        if (one := traces.steadiness(cell.runs[0], sweep.study.plan.window_s)) is not None
+        if sweep.study.name == claim.args.get("file", sweep.study.name)
+        and (one := traces.steadiness(cell.runs[0], sweep.study.plan.window_s)) is not None
     }
+
+
+def _stable(claim: Claim, task: Task, _cells: Sequence[CellReadings]) -> _Verdict:
+    found = _traces(claim, task)
     if not found:
         return NO_DATA, "no run is long enough"
+    margin = float(claim.args.get("percent", traces.STABLE_PERCENT))
     reported = "; ".join(
-        f"{name} {number(one.drift_percent, 2)} % from the first tenth to the last" for name, one in found.items()
+        f"{name} changes by {number(one.drift_percent, 2)} % ({number(one.low_percent, 2)} to "
+        f"{number(one.high_percent, 2)}) from the first tenth to the last"
+        for name, (_, one) in found.items()
     )
-    return (HOLDS if all(one.stable for one in found.values()) else NOT), reported
+    verdicts = {one.verdict(margin) for _, one in found.values()}
+    evidence = f"{reported}; stable is what stays within {margin:g} %".replace("-", "−")
+    if traces.DRIFTS in verdicts:
+        return NOT, evidence
+    return (UNDECIDED if traces.CANNOT_TELL in verdicts else HOLDS), evidence
+
+
+def _has_spikes(claim: Claim, task: Task, _cells: Sequence[CellReadings]) -> _Verdict:
+    for name, (run, one) in _traces(claim, task).items():
+        spikes = traces.spikes_of(run, one)
+        if spikes is None:
+            return NO_DATA, f"{name} is too short for spikes"
+        evidence = f"{name} has {len(spikes.sizes)} spikes, {number(spikes.per_hour, 1)} an hour"
+        return (HOLDS if spikes.per_hour >= float(claim.args["per_hour"]) else NOT), evidence
+    return NO_DATA, "no run is long enough"
 
 
 def _law(claim: Claim, _task: Task, cells: Sequence[CellReadings]) -> _Verdict:
@@ -347,5 +371,6 @@ RULES: dict[str, Callable[[Claim, Task, Sequence[CellReadings]], _Verdict]] = {
     "longest_stage": _longest_stage,
     "sharding_pays": _sharding_pays,
     "stable": _stable,
+    "has_spikes": _has_spikes,
     "law": _law,
 }

@@ -25,7 +25,23 @@ if TYPE_CHECKING:
     from weir_lab.report.numbers.readings import CellReadings, Reading, SweepReadings
     from weir_lab.report.page.blocks import Block, Entry
 
-__all__ = ["Spikes", "Steadiness", "build", "conclusions", "spikes_of", "steadiness", "summary"]
+__all__ = [
+    "CANNOT_TELL",
+    "DRIFTS",
+    "STABLE",
+    "STABLE_PERCENT",
+    "Spikes",
+    "Steadiness",
+    "build",
+    "conclusions",
+    "spikes_of",
+    "steadiness",
+    "summary",
+]
+
+STABLE, DRIFTS, CANNOT_TELL = "stable", "drifts", "cannot tell"
+STABLE_PERCENT = 5.0
+"""The largest change over a trace that is called none: the studies' own rule for the precision of a mean."""
 
 # More windows than this are merged for the drawing; the numbers are those of all.
 _DRAWN = 240
@@ -39,22 +55,23 @@ _CAUSES = {"steal": 0.02, "other processes": 0.05, "quota": 0.05, "slow cores": 
 class Steadiness:
     """A run over time: its windows, their coefficient of variation, its drift, and the law.
 
-    ``drift_percent`` is the change along a straight line through ten batch means, from the first batch to the last.
-    ``chance_percent`` is what such a line shows by chance in 1 of 100 steady runs (t of the slope, batches taken as
-    independent: see ``lag1``).
+    ``drift_percent`` is the change along a straight line through ten batch means, from the first batch to the last, with
+    its 95 % interval (t of the slope, batches taken as independent: see ``lag1``).
     """
 
     windows: tuple[Window, ...]
     cv_percent: float
     drift_percent: float
-    chance_percent: float
+    low_percent: float
+    high_percent: float
     lag1: float
     law_percent: float
 
-    @property
-    def stable(self) -> bool:
-        """No drift beyond chance, or one of less than a percent."""
-        return abs(self.drift_percent) <= max(self.chance_percent, 1.0)
+    def verdict(self, margin_percent: float = STABLE_PERCENT) -> str:
+        """`STABLE` where the interval lies within the margin, `DRIFTS` where it lies outside, `CANNOT_TELL` otherwise."""
+        if -margin_percent <= self.low_percent and self.high_percent <= margin_percent:
+            return STABLE
+        return DRIFTS if self.low_percent > margin_percent or self.high_percent < -margin_percent else CANNOT_TELL
 
 
 @dataclass(frozen=True)
@@ -93,9 +110,8 @@ def build(task: Task) -> list[Block]:
                 (
                     name, Value(len(found.windows)), Value(run.throughput, digits=0), Value(1e3 * run.response_s),
                     Value(found.cv_percent, digits=1), Value(found.drift_percent, digits=2, signed=True),
-                    Value(found.chance_percent, digits=2), Value(found.lag1, digits=2),
-                    Value(found.law_percent, digits=2, signed=True),
-                    "stable" if found.stable else "drifts",
+                    Value(found.low_percent, digits=2, signed=True), Value(found.high_percent, digits=2, signed=True),
+                    Value(found.lag1, digits=2), Value(found.law_percent, digits=2, signed=True), found.verdict(),
                 )
             )  # fmt: skip
         points.append(_point(name, found))
@@ -108,8 +124,8 @@ def build(task: Task) -> list[Block]:
     table = Table(
         f"{task.spec.name}-steadiness",
         "Spread (coefficient of variation) of throughput between windows; change along a straight line through ten batch means, from the "
-        "first to the last, beside what chance alone shows in 1 of 100 steady runs; correlation of neighbouring batches; deviation from "
-        "the interactive law.",
+        "first to the last, with its 95 % interval; correlation of neighbouring batches; deviation from the interactive law. A trace is "
+        f"stable where the interval lies within ±{STABLE_PERCENT:g} %, and drifts where it lies outside.",
         (
             "Trace",
             "Windows",
@@ -117,7 +133,8 @@ def build(task: Task) -> list[Block]:
             "R (ms)",
             "Spread (%)",
             "Drift (%)",
-            "By chance (%)",
+            "from",
+            "to",
             "Lag 1",
             "Law (%)",
             "Verdict",
@@ -128,6 +145,9 @@ def build(task: Task) -> list[Block]:
     return [Text("What the data say:", tuple(points)), *with_tables([*tables, *figures])]
 
 
+_SAID = {STABLE: "is stable", DRIFTS: "is not stable", CANNOT_TELL: "may be stable or not"}
+
+
 def summary(task: Task) -> str:
     """Which traces are stable."""
     verdicts = []
@@ -135,9 +155,7 @@ def summary(task: Task) -> str:
         for cell in sweep.cells:
             found = steadiness(cell.runs[0], _widths(task, sweep)[0])
             if found is not None:
-                verdicts.append(
-                    f"{sweep.study.name} {'is stable' if found.stable else 'drifts'} (spread {number(found.cv_percent, 1)} %)"
-                )
+                verdicts.append(f"{sweep.study.name} {_SAID[found.verdict()]} (spread {number(found.cv_percent, 1)} %)")
     return f"{task.spec.title}: {'; '.join(verdicts) or 'no run is long enough'}."
 
 
@@ -150,14 +168,15 @@ def steadiness(run: Reading, width_s: int) -> Steadiness | None:
     count = min(_BATCHES, len(rates) // 2)
     length = len(rates) // count
     means = rates[: count * length].reshape(count, length).mean(axis=1) / rates.mean()
-    drift, chance = _drift(means)
+    drift, reach = _drift(means)
     lag1 = batch_means(rates, count).lag1
     spread = 100.0 * float(rates.std(ddof=1) / rates.mean())
-    return Steadiness(tuple(windows), spread, 100.0 * drift, 100.0 * chance, lag1, 100.0 * run.law_deviation)
+    ends = (100.0 * (drift - reach), 100.0 * (drift + reach))
+    return Steadiness(tuple(windows), spread, 100.0 * drift, *ends, lag1, 100.0 * run.law_deviation)
 
 
 def _drift(means: NDArray[np.float64]) -> tuple[float, float]:
-    """Change along the least-squares line from the first value to the last, and its 99 % reach under no change; infinite for two."""
+    """Change along the least-squares line from the first value to the last, and the half of its 95 % interval; infinite for two."""
     place = np.arange(means.size) - (means.size - 1) / 2.0
     slope = float((place @ means) / (place @ place))
     span = float(means.size - 1)
@@ -166,7 +185,7 @@ def _drift(means: NDArray[np.float64]) -> tuple[float, float]:
         return slope * span, math.inf
     left = means - means.mean() - slope * place
     error = math.sqrt(float(left @ left) / freedom / float(place @ place))
-    return slope * span, float(stdtrit(freedom, 0.995)) * error * span
+    return slope * span, float(stdtrit(freedom, 0.975)) * error * span
 
 
 def spikes_of(run: Reading, found: Steadiness) -> Spikes | None:
@@ -265,11 +284,12 @@ def _name(sweep: SweepReadings, width_s: int) -> str:
 
 
 def _point(name: str, found: Steadiness) -> str:
-    verdict = "stable" if found.stable else "not stable"
+    change = [
+        Value(one, digits=2, signed=True).text for one in (found.drift_percent, found.low_percent, found.high_percent)
+    ]
     return (
-        f"{name} is {verdict}: from its first tenth to its last throughput changes by "
-        f"{Value(found.drift_percent, digits=2, signed=True).text} %, where chance "
-        f"alone explains {number(found.chance_percent, 2)} %; "
+        f"{name} {_SAID[found.verdict()]} within {STABLE_PERCENT:g} %: from its first tenth to its last throughput changes by "
+        f"{change[0]} % ({change[1]} to {change[2]}); "
         f"windows spread by {number(found.cv_percent, 1)} %, and the response time "
         f"is {Value(found.law_percent, digits=2, signed=True).text} % "
         "off N / X."
@@ -279,39 +299,48 @@ def _point(name: str, found: Steadiness) -> str:
 def _figure(task: Task, sweep: SweepReadings, cell: CellReadings, found: Steadiness, width_s: int) -> Figure | None:
     windows = found.windows
     step = -(-len(windows) // _DRAWN)
-    chosen = [windows[index] for index in range(0, len(windows), step)]
-    rate = tuple(Mark(one.start_s, one.throughput_rps) for one in chosen)
-    mean = tuple(Mark(one.start_s, one.mean_ns / 1e6) for one in chosen if one.mean_ns is not None)
+    groups = [windows[index : index + step] for index in range(0, len(windows), step)]
+    rate = tuple(_merged(group, [one.throughput_rps for one in group]) for group in groups)
+    rates = [Line("throughput", rate, LOOKS[0], "plain")]
+    timed = [(group, [one.mean_ns / 1e6 for one in group if one.mean_ns is not None]) for group in groups]
+    mean = tuple(_merged(group, values) for group, values in timed if values)
     lines = [Line("mean response time", mean, LOOKS[1], "plain")]
+    if step > 1:
+        rates.insert(0, Line("from the smallest window to the largest", rate, LOOKS[0], "band"))
+        lines.insert(0, Line("from the smallest window to the largest", mean, LOOKS[1], "band"))
     spread = tuple(
         Mark(one.start_s, one.mean_ns / 1e6, max(0.0, one.mean_ns - one.sd_ns) / 1e6, (one.mean_ns + one.sd_ns) / 1e6)
-        for one in chosen
+        for one in windows
         if one.mean_ns is not None and one.sd_ns is not None
     )
-    if spread:
+    if spread and step == 1:
         lines.insert(0, Line("mean ± one standard deviation inside the window", spread, LOOKS[1], "band"))
     panels = [
-        Panel(
-            "throughput",
-            Axis("Time (s)"),
-            Axis("Throughput (requests/s)"),
-            (Line("throughput", rate, LOOKS[0], "plain"),),
-        ),
+        Panel("throughput", Axis("Time (s)"), Axis("Throughput (requests/s)"), tuple(rates)),
         Panel("response time", Axis("Time (s)"), Axis("Response time (ms)"), tuple(lines)),
     ]
     text = (
         f"One run ({cell.runs[0].name}), windows of {width_s} s"
-        + (f", every {step}th drawn" if step > 1 else "")
+        + (
+            f", of which each point has the mean of {step}, and the band the smallest and the largest"
+            if step > 1
+            else ""
+        )
         + "; windows of one run are correlated, so they have no intervals."
     )
     name = _name(sweep, width_s).removeprefix(f"{task.label.lower()}-")
     return figure(task, name, f"{sweep.study.title} ({sweep.study.name})", panels, text, [sweep])
 
 
+def _merged(group: Sequence[Window], values: Sequence[float]) -> Mark:
+    """The mean of neighbouring windows, and their extremes: a spike of one window stays to be seen."""
+    return Mark(group[0].start_s, sum(values) / len(values), min(values), max(values))
+
+
 def conclusions(task: Task) -> dict[str, str]:
     """Stable or not, per trace."""
     return {
-        f"trace {sweep.study.name}": "stable" if found.stable else "drifts"
+        f"trace {sweep.study.name}": found.verdict()
         for sweep in task.sweeps
         for cell in sweep.cells
         if (found := steadiness(cell.runs[0], _widths(task, sweep)[0])) is not None
