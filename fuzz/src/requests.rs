@@ -77,7 +77,7 @@ fn parse(limits: Limits, bytes: &[u8], ends: impl Iterator<Item = usize>) -> Str
                     assert!(needed > buffer.len(), "asks for bytes that are there");
                     break;
                 }
-                Parsed::Foreign { .. } | Parsed::Hangup { .. } => {
+                Parsed::Foreign { .. } | Parsed::Login { .. } | Parsed::Hangup { .. } => {
                     messages.push((at, parsed));
                     return Stream { messages, taken: at };
                 }

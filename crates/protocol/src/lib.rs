@@ -27,8 +27,8 @@ pub use refusal::{Denied, Refusal};
 pub use reply::values::{Values, meta_value_len, values};
 pub use reply::{Expected, Reply, ReplyScanner, Status, ValueSpan, Violation, Whose};
 pub use request::{
-    Arithmetic, ArithmeticVerb, Deletion, Keys, Limits, Meta, MetaVerb, Parsed, Request, RequestParser,
-    Retrieval, RetrievalVerb, Storage, StorageVerb, Touch,
+    Arithmetic, ArithmeticVerb, Deletion, Keys, LOGIN_BYTES_MAX, Limits, Meta, MetaVerb, Parsed, Request,
+    RequestParser, Retrieval, RetrievalVerb, Storage, StorageVerb, Touch, parse_login,
 };
 
 /// The longest key that memcached accepts, in bytes (`protocol.txt`, "Keys").

@@ -44,6 +44,18 @@ pub enum Refusal {
     BadFlags,
     /// A command that a client of a proxy may not use.
     NotAllowed(Denied),
+    /// A request of a client that is not logged in, where it must be.
+    Unauthenticated,
+    /// A login with a name or a password that is wrong, or with a data block that is too long for one.
+    LoginFailed,
+    /// A login of less than two words.
+    BadLogin,
+    /// A login whose data block does not end where its length said.
+    BadLoginEnd,
+    /// Something that changes items, or may, where the client may only read.
+    ReadOnly,
+    /// A key of a pool that is not for this client, or something that concerns all pools.
+    OtherPool,
     /// `shutdown`, which never reaches a server.
     ShutdownNotEnabled,
 }
@@ -72,6 +84,12 @@ impl Refusal {
             Self::BadModeToken => b"CLIENT_ERROR incorrect length for M token\r\n",
             Self::BadFlags => b"CLIENT_ERROR invalid or duplicate flag\r\n",
             Self::NotAllowed(denied) => denied.reply(),
+            Self::Unauthenticated => b"CLIENT_ERROR unauthenticated\r\n",
+            Self::LoginFailed => b"CLIENT_ERROR authentication failure\r\n",
+            Self::BadLogin => b"CLIENT_ERROR bad authentication token format\r\n",
+            Self::BadLoginEnd => b"CLIENT_ERROR bad command line termination\r\n",
+            Self::ReadOnly => b"CLIENT_ERROR write not allowed\r\n",
+            Self::OtherPool => b"CLIENT_ERROR pool not allowed\r\n",
             Self::ShutdownNotEnabled => b"ERROR: shutdown not enabled\r\n",
         }
     }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! `parser` goes this way. Each family has a file and knows no other; `command` is the one type over them, `parsed` what is said of
-//! bytes that may be less, or worse, than a request.
+//! bytes that may be less, or worse, than a request. `login` reads what comes before all that where clients must log in.
 
 mod admin;
 mod arithmetic;
@@ -15,6 +15,7 @@ mod command;
 mod data_block;
 mod deletion;
 mod line;
+mod login;
 mod meta;
 mod parsed;
 mod parser;
@@ -27,6 +28,7 @@ mod words;
 pub use arithmetic::{Arithmetic, ArithmeticVerb};
 pub use command::Request;
 pub use deletion::Deletion;
+pub use login::{LOGIN_BYTES_MAX, parse_login};
 pub use meta::{Meta, MetaVerb};
 pub use parsed::{Limits, Parsed};
 pub use parser::RequestParser;

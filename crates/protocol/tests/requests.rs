@@ -32,7 +32,7 @@ fn parse_some(parser: &mut RequestParser, bytes: &[u8]) -> (Vec<String>, usize) 
                 assert!(needed > bytes.len() - at, "asks for bytes that are there");
                 return (seen, at);
             }
-            Parsed::Foreign { foreign } => panic!("a parser judges nobody: {foreign:?}"),
+            Parsed::Foreign { .. } | Parsed::Login { .. } => panic!("a parser says no such thing"),
             Parsed::Hangup { refusal } => {
                 seen.push(format!("hangup {refusal:?}"));
                 return (seen, bytes.len());

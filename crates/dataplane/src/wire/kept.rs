@@ -43,7 +43,9 @@ impl KeptRequest {
             }
             Parsed::Hangup { refusal: Some(refusal) } => What::Refused { refusal, silent: false },
             Parsed::Foreign { foreign } => What::Foreign(foreign),
-            Parsed::Hangup { refusal: None } | Parsed::Incomplete { .. } => return None,
+            Parsed::Hangup { refusal: None } | Parsed::Login { .. } | Parsed::Incomplete { .. } => {
+                return None;
+            }
         }))
     }
 

@@ -50,6 +50,15 @@ pub enum Parsed<'a> {
         /// Which one.
         foreign: Foreign,
     },
+    /// A client that is not logged in says who it is. Only [`crate::parse_login`] says this.
+    Login {
+        /// Who it says it is.
+        name: &'a [u8],
+        /// What is to prove that.
+        password: &'a [u8],
+        /// How many bytes to consume.
+        len: usize,
+    },
     /// The connection must be closed, after `refusal` if there is one.
     Hangup {
         /// What to answer first.

@@ -198,6 +198,7 @@ fn for_each_message<'a>(bytes: &'a [u8], mut with: impl FnMut(&'a [u8], Option<F
             Parsed::Request { request: Request::Quit, .. }
             | Parsed::Incomplete { .. }
             | Parsed::Foreign { .. }
+            | Parsed::Login { .. }
             | Parsed::Hangup { .. } => return with(line, None),
             Parsed::Request { request, len } => (Some(Found::Request(request)), len),
             Parsed::Refused { len, .. } => (None, len),
