@@ -6,6 +6,7 @@
 
 pub(crate) mod bulk;
 pub(crate) mod event;
+pub(crate) mod gate;
 pub(crate) mod habits;
 pub(crate) mod intake;
 pub(crate) mod outbox;
@@ -14,16 +15,20 @@ pub(crate) mod replies;
 pub(crate) mod sequence;
 pub(crate) mod session;
 pub(crate) mod taken;
+pub(crate) mod users;
 
 use crate::{
     clients::event::Event,
-    clients::intake::{Input, Rest},
+    clients::gate::Gate,
+    clients::intake::{Input, Rest, Takes},
     clients::overdue::Overdue,
     clients::replies::Written,
     clients::session::Session,
+    clients::users::Users,
     config::Config,
     memory::budget::{Budget, Held, SCARCE_LOOK_NS},
     meter::counters::Counters,
+    routes::Routes,
     wire::ids::{RequestKey, SessionId},
 };
 use slab::Slab;
@@ -53,6 +58,8 @@ pub(crate) struct Clients {
     /// What was not reported to the driver yet.
     events: VecDeque<Event>,
     is_draining: bool,
+    /// Who may log in, if clients must.
+    users: Option<Arc<Users>>,
 }
 
 impl Clients {
@@ -67,6 +74,7 @@ impl Clients {
             held: Held::new(&Budget::new(config.buffer_bytes_max)),
             events: VecDeque::new(),
             is_draining: false,
+            users: None,
             config: config.clone(),
         }
     }
@@ -91,7 +99,11 @@ impl Clients {
         }
         self.counters.sessions_accepted += 1;
         self.watch(self.config.client_timeouts.idle_ns, now);
-        let session = Session::new(&self.config, self.counters.sessions_accepted, now);
+        let mut session = Session::new(&self.config, self.counters.sessions_accepted, now);
+        if self.users.is_some() {
+            self.watch(self.config.client_timeouts.login_ns, now);
+            session.pass(Gate::Locked(now));
+        }
         Some(SessionId::from_index(self.sessions.insert(session)))
     }
 
@@ -200,6 +212,47 @@ impl Clients {
         self.events.push_back(event);
     }
 
+    // ── who they are ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Who may log in, from now on. Whoever has logged in keeps that, with what he may do now; whoever is a user no more is not served any
+    /// longer. Before the first client, or if clients had to log in before.
+    pub(crate) fn set_users(&mut self, users: Arc<Users>) {
+        let mut gone = Vec::new();
+        for (index, session) in &mut self.sessions {
+            let Some(user) = session.gate().user() else { continue };
+            match users.named(user.name()) {
+                Some(user) => session.pass(Gate::User(Arc::clone(user))),
+                None => gone.push(SessionId::from_index(index)),
+            }
+        }
+        self.users = Some(users);
+        self.counters.sessions_closed_revoked += gone.len() as u64;
+        gone.into_iter().for_each(|id| self.hang_up(id));
+    }
+
+    /// A client says who it is. Returns whether that is so.
+    pub(crate) fn log_in(&mut self, id: SessionId, name: &[u8], password: &[u8]) -> bool {
+        let user = self.users.as_ref().and_then(|users| users.with_password(name, password)).cloned();
+        let Some(user) = user else {
+            self.counters.logins_failed += 1;
+            return false;
+        };
+        self.counters.logins += 1;
+        self.sessions[id.index()].pass(Gate::User(user));
+        true
+    }
+
+    /// A client has shown a certificate, whose names are asked for if they may be somebody's.
+    pub(crate) fn show_certificate(&mut self, id: SessionId, names: impl FnOnce() -> Vec<String>) {
+        let Some(users) = self.users.as_ref().filter(|users| users.have_certificates()) else { return };
+        let user = users.with_certificate(&names()).cloned();
+        if let (Some(user), Some(session)) = (user, self.sessions.get_mut(id.index())) {
+            self.counters.logins += 1;
+            self.counters.logins_by_certificate += 1;
+            session.pass(Gate::User(user));
+        }
+    }
+
     // ── what they send ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// Bytes were read from a client.
@@ -215,6 +268,7 @@ impl Clients {
         &mut self,
         id: SessionId,
         rest: &Rest<'a>,
+        routes: &Routes,
         now: Instant,
     ) -> Option<Parsed<'a>> {
         let Self { sessions, config, held, counters, .. } = self;
@@ -227,11 +281,13 @@ impl Clients {
             self.pause(id, now);
             return None;
         }
-        let parsed = session.intake.look(rest, |bytes| {
+        let admits = |bytes| {
             let is_admitted = held.admits(bytes, false);
             counters.requests_refused_memory += u64::from(!is_admitted);
             is_admitted
-        });
+        };
+        let (gate, intake) = session.gate_and_intake();
+        let parsed = intake.look_and_judge(rest, admits, |parsed| gate.judge(parsed, routes));
         if let Parsed::Incomplete { .. } = parsed { None } else { Some(parsed) }
     }
 
@@ -254,7 +310,11 @@ impl Clients {
             intake.give_all_memory_back();
         }
         if intake.is_within_request() {
+            let keeps_too_much = intake.takes() == Takes::Login && left > LOCKED_BYTES_MAX;
             self.watch(self.config.client_timeouts.request_ns, now);
+            if keeps_too_much {
+                self.close_for(id, Overdue::Login);
+            }
         }
     }
 
@@ -484,6 +544,9 @@ impl Clients {
         self.held.set(charged, servers);
     }
 }
+
+/// What is kept of a client that has not logged in, leaves what it is answered unread, and goes on sending: as much as memcached reads.
+const LOCKED_BYTES_MAX: usize = 16 << 10;
 
 impl Index<SessionId> for Clients {
     type Output = Session;

@@ -114,6 +114,11 @@ impl Routes {
         replicated.flat_map(|(_, slots)| slots).copied()
     }
 
+    /// What the key's pool is called.
+    pub(crate) fn pool_name(&self, key: &[u8]) -> &str {
+        self.table.pools()[self.table.pool_of(key)].name()
+    }
+
     /// Whether this key has more than one server.
     pub(crate) fn replicates(&self, key: &[u8]) -> bool {
         self.table.pools()[self.table.pool_of(key)].router().replicas() > 1

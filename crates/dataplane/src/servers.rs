@@ -23,6 +23,7 @@ pub(crate) mod begun;
 pub(crate) mod bulk;
 pub(crate) mod changes;
 mod connections;
+pub(crate) mod credentials;
 pub(crate) mod deadlines;
 mod greeting;
 pub(crate) mod happened;
@@ -51,6 +52,7 @@ use crate::{
     servers::backend::{Backend, Purpose, sooner},
     servers::bulk::{Bulk, Way, wants_bulk},
     servers::changes::{Change, ServerChange},
+    servers::credentials::Credentials,
     servers::deadlines::LateRead,
     servers::happened::Happened,
     servers::lifecycle::Lifecycle,
@@ -449,6 +451,11 @@ impl Servers {
     #[inline]
     pub(crate) fn is_greeting(&self, server: Slot) -> bool {
         self.lifecycle.connections().is_greeting(server)
+    }
+
+    /// Connections that are made from now on are logged in so where that is wanted.
+    pub(crate) fn set_credentials(&mut self, credentials: Option<&Arc<Credentials>>) {
+        self.lifecycle.set_credentials(credentials);
     }
 
     /// What a server says to a greeting.

@@ -7,6 +7,7 @@ pub(crate) mod kept;
 pub(crate) mod key;
 pub(crate) mod meta_line;
 pub(crate) mod names;
+pub(crate) mod secret;
 pub(crate) mod stats;
 pub(crate) mod tagged;
 pub(crate) mod version;

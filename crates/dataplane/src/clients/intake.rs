@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Owns: the parser, the bytes that wait, when the first of them came, what is still to be thrown away of a value that is too large, and
-//! whether the connection's first bytes were judged. Nothing else knows how any of them is kept.
+//! whether the connection's first bytes were judged and what is taken behind them: requests, or first of all a login. Nothing else knows how
+//! any of them is kept.
 //!
 //! Asked: what the front of the bytes is, whether more should be read, how long a request has been arriving.
 //!
@@ -23,6 +24,7 @@ use std::{cell::Cell, mem};
 use weir_protocol::{
     Limits, Parsed, Refusal, RequestParser,
     door::{self, Opening},
+    parse_login,
 };
 use weir_timing::Instant;
 
@@ -37,6 +39,7 @@ pub struct Intake {
     /// How long the request that is arriving will be, as far as there is room for that.
     expected: usize,
     state: State,
+    takes: Takes,
     /// Nothing is read or taken while this is set.
     is_paused: bool,
     /// The client said that it will send no more.
@@ -47,12 +50,26 @@ pub struct Intake {
 enum State {
     /// Nothing was taken yet: the first bytes are still to be judged.
     New,
-    /// Requests are taken.
+    /// Requests are taken, whatever they are.
     Open,
+    /// So is what [`Takes`] says.
+    Watched,
     /// A value is thrown away: how many bytes of it have come, and how many there are.
     Swallows { arrived: usize, all: usize },
     /// Nothing more is taken.
     Closed,
+}
+
+/// What is taken of a client that speaks the text protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Takes {
+    /// Requests.
+    #[default]
+    All,
+    /// Requests, of which each is judged before.
+    Judged,
+    /// A login.
+    Login,
 }
 
 /// Bytes in hand: those that were kept and those that were read just now. To be given to [`Intake::keep`] in the end.
@@ -98,6 +115,7 @@ impl Intake {
             since: now,
             expected: 0,
             state: State::New,
+            takes: Takes::All,
             is_paused: false,
             has_ended_input: false,
         }
@@ -106,6 +124,27 @@ impl Intake {
     /// Sets the longest value that is taken, from the next request on.
     pub const fn set_value_bytes_max(&mut self, bytes: usize) {
         self.parser.set_value_bytes_max(bytes);
+    }
+
+    /// From now on this is taken.
+    pub fn set_takes(&mut self, takes: Takes) {
+        self.takes = takes;
+        if matches!(self.state, State::Open | State::Watched) {
+            self.state = self.opened();
+        }
+    }
+
+    /// What is taken.
+    pub const fn takes(&self) -> Takes {
+        self.takes
+    }
+
+    /// The state in which that is taken.
+    const fn opened(&self) -> State {
+        match self.takes {
+            Takes::All => State::Open,
+            Takes::Judged | Takes::Login => State::Watched,
+        }
     }
 
     // ── bytes ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -193,12 +232,12 @@ impl Intake {
                 rest.advance(count);
                 *arrived += count;
                 if arrived == all {
-                    self.state = State::Open;
+                    self.state = self.opened();
                     self.since = now;
                 }
             }
             State::Closed => rest.0.set(&[]),
-            State::New | State::Open => {}
+            State::New | State::Open | State::Watched => {}
         }
     }
 
@@ -206,14 +245,56 @@ impl Intake {
     /// only if there is memory for it, which `admits` says; it is asked with how much will be held.
     #[inline]
     pub fn look<'i>(&mut self, rest: &Rest<'i>, admits: impl FnOnce(usize) -> bool) -> Parsed<'i> {
-        let bytes = rest.bytes();
+        self.look_and_judge(rest, admits, |parsed| parsed)
+    }
+
+    /// The same where requests may have to be judged before they are taken ([`Takes::Judged`]): what `judge` makes of one is what is found.
+    #[inline]
+    pub fn look_and_judge<'i>(
+        &mut self,
+        rest: &Rest<'i>,
+        admits: impl FnOnce(usize) -> bool,
+        judge: impl FnOnce(Parsed<'i>) -> Parsed<'i>,
+    ) -> Parsed<'i> {
+        if matches!(self.state, State::Open) {
+            return self.parse(rest.bytes(), admits);
+        }
+        self.look_closely(rest.bytes(), admits, judge)
+    }
+
+    /// Apart, so that those of whom nothing is asked do not pay for it.
+    #[cold]
+    #[inline(never)]
+    fn look_closely<'i>(
+        &mut self,
+        bytes: &'i [u8],
+        admits: impl FnOnce(usize) -> bool,
+        judge: impl FnOnce(Parsed<'i>) -> Parsed<'i>,
+    ) -> Parsed<'i> {
+        if let Some(parsed) = self.look_first(bytes) {
+            return parsed;
+        }
+        match self.parse(bytes, admits) {
+            incomplete @ Parsed::Incomplete { .. } => incomplete,
+            parsed if self.takes == Takes::Judged => judge(parsed),
+            parsed => parsed,
+        }
+    }
+
+    /// What there is to say before requests are parsed. `None`: nothing, they are.
+    fn look_first<'i>(&mut self, bytes: &'i [u8]) -> Option<Parsed<'i>> {
         if matches!(self.state, State::New) {
             match door::judge(bytes) {
-                Opening::Undecided => return Parsed::Incomplete { needed: bytes.len() + 1 },
-                Opening::Text => self.state = State::Open,
-                Opening::Foreign(foreign) => return Parsed::Foreign { foreign },
+                Opening::Undecided => return Some(Parsed::Incomplete { needed: bytes.len() + 1 }),
+                Opening::Text => self.state = self.opened(),
+                Opening::Foreign(foreign) => return Some(Parsed::Foreign { foreign }),
             }
         }
+        (self.takes == Takes::Login).then(|| parse_login(bytes))
+    }
+
+    #[inline(always)]
+    fn parse<'i>(&mut self, bytes: &'i [u8], admits: impl FnOnce(usize) -> bool) -> Parsed<'i> {
         let parsed = self.parser.parse(bytes);
         if let Parsed::Incomplete { needed } = parsed
             && !self.has_room(needed, admits)
@@ -255,7 +336,9 @@ impl Intake {
     pub fn take(&mut self, rest: &Rest<'_>, parsed: &Parsed<'_>, now: Instant) -> Instant {
         self.expected = 0;
         match *parsed {
-            Parsed::Request { len, .. } | Parsed::Refused { len, .. } => rest.advance(len),
+            Parsed::Request { len, .. } | Parsed::Refused { len, .. } | Parsed::Login { len, .. } => {
+                rest.advance(len);
+            }
             Parsed::TooLarge { len, swallow, .. } => {
                 rest.advance(len);
                 if swallow > 0 {

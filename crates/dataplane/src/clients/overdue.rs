@@ -1,4 +1,4 @@
-//! How long a client may say nothing, take over one request, and leave its replies unread.
+//! How long a client may say nothing, take to log in and over one request, and leave its replies unread.
 //!
 //! Nothing of this is looked at while requests come and go. When a request does not arrive whole, or a reply is not taken whole, the time
 //! is remembered at which the first client may be overdue. All clients are looked at then.
@@ -11,6 +11,8 @@ use weir_timing::Instant;
 pub enum Overdue {
     /// It said nothing for too long.
     Idle,
+    /// It did not log in in time.
+    Login,
     /// Its request took too long to arrive.
     Request,
     /// It took nothing of its replies for too long.
@@ -24,6 +26,8 @@ pub enum Overdue {
 pub struct Doing {
     /// It owes us a request, is owed nothing, and has said nothing since then.
     pub idle_since: Option<Instant>,
+    /// It must log in, and has not since it was connected then.
+    pub locked_since: Option<Instant>,
     /// A request began to arrive then, and this many bytes of it have.
     pub request: Option<(Instant, usize)>,
     /// Replies wait for it, and it has taken nothing of them since then.
@@ -40,6 +44,7 @@ impl ClientTimeouts {
         let pieces = 1 + (arrived.unwrap_or(0) / self.progress_bytes.max(1)) as u64;
         let limits = [
             limit(doing.idle_since, self.idle_ns, Overdue::Idle),
+            limit(doing.locked_since, self.login_ns, Overdue::Login),
             limit(since, self.request_ns.saturating_mul(pieces), Overdue::Request),
             limit(doing.unread_since, self.unread_ns, Overdue::Unread),
         ];
@@ -49,7 +54,7 @@ impl ClientTimeouts {
     /// When clients must be looked at again, if the first of them is overdue at `earliest`: not much more often than the shortest
     /// of the limits asks for.
     fn next_look(&self, earliest: Option<Instant>, now: Instant) -> Option<Instant> {
-        let limits = [self.idle_ns, self.request_ns, self.unread_ns];
+        let limits = [self.idle_ns, self.login_ns, self.request_ns, self.unread_ns];
         let shortest = limits.into_iter().filter(|&nanos| nanos > 0).min()?;
         earliest.map(|at| at.max(now.plus(shortest / 8)))
     }
@@ -114,6 +119,7 @@ impl crate::Counters {
     pub fn note_overdue(&mut self, why: Overdue) {
         match why {
             Overdue::Idle => self.sessions_closed_idle += 1,
+            Overdue::Login => self.sessions_closed_login += 1,
             Overdue::Request => self.sessions_closed_slow += 1,
             Overdue::Unread => self.sessions_closed_unread += 1,
             Overdue::Memory => self.sessions_closed_memory += 1,
@@ -127,7 +133,8 @@ mod tests {
 
     #[test]
     fn a_long_request_has_as_much_time_as_it_makes_progress() {
-        let timeouts = ClientTimeouts { idle_ns: 0, request_ns: 10, unread_ns: 30, progress_bytes: 100 };
+        let timeouts =
+            ClientTimeouts { idle_ns: 0, login_ns: 12, request_ns: 10, unread_ns: 30, progress_bytes: 100 };
         let at = |nanos| Some(Instant::from_nanos(nanos));
         let request =
             |arrived| Doing { request: Some((Instant::from_nanos(5), arrived)), ..Doing::default() };
@@ -136,6 +143,7 @@ mod tests {
         assert_eq!(due(request(99)), Some((15, Overdue::Request)));
         assert_eq!(due(request(250)), Some((35, Overdue::Request)));
         assert_eq!(due(Doing { unread_since: at(1), ..request(250) }), Some((31, Overdue::Unread)));
+        assert_eq!(due(Doing { locked_since: at(1), ..request(0) }), Some((13, Overdue::Login)));
         assert_eq!(due(Doing { idle_since: at(1), ..Doing::default() }), None, "for ever");
         let unread = vec![
             (Instant::from_nanos(9), 1, 100),

@@ -7,6 +7,8 @@
 use crate::{
     Arrivals, Intake, Taken,
     clients::bulk::{Bulk, Slicing},
+    clients::gate::Gate,
+    clients::intake::Takes,
     clients::overdue::Doing,
     clients::replies::Replies,
     clients::sequence::Claims,
@@ -24,6 +26,8 @@ use weir_timing::Instant;
 pub(crate) struct Session {
     /// What it sends becomes requests.
     pub(crate) intake: Intake,
+    /// Who it is.
+    gate: Gate,
     /// What it is owed.
     pub(crate) replies: Replies,
     /// Its large requests.
@@ -80,6 +84,7 @@ impl Session {
     fn of(origin: Origin, config: &Config, now: Instant) -> Self {
         Self {
             intake: Intake::new(config.limits, now),
+            gate: Gate::Open,
             replies: Replies::default(),
             bulk: Bulk::new(config),
             claims: Claims::default(),
@@ -130,6 +135,29 @@ impl Session {
             Origin::Client { number, arrivals } => (number, 0, arrivals.of(first_byte)),
             Origin::Lent { taken, .. } => (taken.client, taken.queue_length, taken.arrived),
         }
+    }
+
+    // ── who it is ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Who it is, beside what it sends.
+    #[inline]
+    pub(crate) const fn gate_and_intake(&mut self) -> (&Gate, &mut Intake) {
+        (&self.gate, &mut self.intake)
+    }
+
+    /// Who it is.
+    pub(crate) const fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    /// It is this from now on.
+    pub(crate) fn pass(&mut self, gate: Gate) {
+        self.intake.set_takes(match &gate {
+            Gate::Locked(_) => Takes::Login,
+            Gate::User(user) if user.is_limited() => Takes::Judged,
+            Gate::User(_) | Gate::Open => Takes::All,
+        });
+        self.gate = gate;
     }
 
     // ── its requests ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -261,6 +289,7 @@ impl Session {
         }
         Some(Doing {
             idle_since: self.intake.idle_since().filter(|_| self.is_settled()),
+            locked_since: self.gate.locked_since(),
             request: self.intake.arriving(),
             unread_since: self.replies.blocked_since(),
         })

@@ -1,7 +1,7 @@
 //! Counts of everything that happens, and of everything that is refused.
 
 use crate::Fault;
-use weir_protocol::door::Foreign;
+use weir_protocol::{Refusal, door::Foreign};
 use weir_timing::Operation;
 
 macro_rules! counters {
@@ -41,6 +41,10 @@ counters! {
     sessions_refused_descriptors,
     /// Client connections that were closed because they said nothing for too long (`--idle-timeout`).
     sessions_closed_idle,
+    /// Client connections that were closed because they had not logged in in time (`--auth-timeout`), or sent much before that and read nothing.
+    sessions_closed_login,
+    /// Client connections that were closed because a reload has taken their user away.
+    sessions_closed_revoked,
     /// Client connections that were closed because a request took too long to arrive (`--request-timeout`).
     sessions_closed_slow,
     /// Client connections that were closed because they took nothing of their replies for too long (`--client-timeout`).
@@ -85,6 +89,18 @@ counters! {
     requests,
     /// Requests that were answered with an error without asking a server: the client's own mistakes.
     requests_refused,
+    /// Of these, requests of clients that had not logged in, where they must (`--auth-file`).
+    requests_refused_unauthenticated,
+    /// Of these, requests that may change items, by users who may only read.
+    requests_refused_read_only,
+    /// Of these, requests for keys of pools that are not for their user.
+    requests_refused_pool,
+    /// Clients that have logged in.
+    logins,
+    /// Of these, those whose certificate said who they are.
+    logins_by_certificate,
+    /// Logins with a wrong name or password.
+    logins_failed,
     /// Writes that another loop was asked to carry out, because it owns their key.
     requests_mailed,
     /// Writes that were not, because too many, or too many bytes, were under way to that loop.
@@ -179,8 +195,12 @@ counters! {
     server_timeouts,
     /// Replies that came after their request had been answered, and were thrown away.
     server_replies_late,
-    /// Connections that were given up because the server wants a login (memcached -Y).
+    /// Connections that were given up because the server wants a login (memcached -Y), and the proxy has none.
     server_logins_wanted,
+    /// Connections to servers that wanted a login, and took that of `--server-auth-file`.
+    server_logins,
+    /// Connections that were given up because the server refused the login of `--server-auth-file`.
+    server_logins_refused,
     /// Connections that a server closed, without a byte, at a question of the proxy's own, before anything of a client was sent there.
     server_questions_closed,
     /// Replies to meta commands that repeated another key than the one that was asked for; each fails its request.
@@ -282,6 +302,18 @@ counters! {
 }
 
 impl Counters {
+    /// A request is answered in its place, with this.
+    pub(crate) const fn note_refusal(&mut self, refusal: Refusal) {
+        self.requests += 1;
+        self.requests_refused += 1;
+        match refusal {
+            Refusal::Unauthenticated => self.requests_refused_unauthenticated += 1,
+            Refusal::ReadOnly => self.requests_refused_read_only += 1,
+            Refusal::OtherPool => self.requests_refused_pool += 1,
+            _ => {}
+        }
+    }
+
     /// A client spoke another protocol.
     pub(crate) const fn note_foreign(&mut self, foreign: &Foreign) {
         self.requests += 1;

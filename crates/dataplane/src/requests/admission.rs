@@ -1,7 +1,7 @@
 //! What clients send is taken into service, while their sessions may have more there: the gate of all requests.
 //!
 //! ```text
-//!   client's bytes ──▶ consume ──▶ waits? ──▶ take ──▶ dispatch
+//!   client's bytes ──▶ consume ──▶ may he? ──▶ waits? ──▶ take ──▶ dispatch       may he: `clients/gate.rs`
 //!   lent session   ──▶ serve   ──▶ waits? ──▶ take          a driver that reads its clients itself
 //!   another loop   ──▶ mail    ──▶ locked? ──▶ carry out    a write of a key that this loop owns
 //! ```
@@ -33,7 +33,7 @@ pub(crate) fn consume(
     now: Instant,
 ) {
     let rest = input.rest();
-    while let Some(parsed) = base.clients.next_request(id, &rest, now) {
+    while let Some(parsed) = base.clients.next_request(id, &rest, &base.fleet.routes, now) {
         let waits = waits(requests, base, id, &parsed, now);
         let intake = &mut base.clients[id].intake;
         if waits {
@@ -114,7 +114,19 @@ fn take(
             base.clients.hang_up(id);
         }
         Parsed::Foreign { foreign } => refuse_foreign(requests, base, &foreign, context(0)),
+        Parsed::Login { name, password, len } => log_in(requests, base, (name, password), context(len)),
     }
+}
+
+/// A client that must log in says who it is. Nobody else hears what it has said.
+#[cold]
+fn log_in(requests: &mut Requests, base: &mut Base, (name, password): (&[u8], &[u8]), context: Context) {
+    let is_so = base.clients.log_in(context.session, name, password);
+    if !is_so {
+        return refuse(requests, base, Refusal::LoginFailed, false, context);
+    }
+    base.meter.counters().requests += 1;
+    requests.answer_locally(base, Answer::Fixed(b"STORED\r\n"), false, false, context);
 }
 
 // ── requests that somebody else has read ───────────────────────────────────────────────────────────────────────────────────

@@ -109,8 +109,7 @@ pub(crate) fn refuse(
     silent: bool,
     context: Context,
 ) {
-    base.meter.counters().requests += 1;
-    base.meter.counters().requests_refused += 1;
+    base.meter.counters().note_refusal(refusal);
     requests.answer_locally(base, Answer::Fixed(refusal.reply()), silent, true, context);
 }
 

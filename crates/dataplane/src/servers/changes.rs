@@ -67,6 +67,8 @@ pub enum DownReason {
     },
     /// It wants a login.
     LoginWanted,
+    /// It does not take the login that it gets.
+    LoginRefused,
 }
 
 /// Why a connection is made anew that the server had not ended.

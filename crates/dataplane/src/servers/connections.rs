@@ -298,7 +298,7 @@ mod tests {
     fn a_greeting_is_written_before_what_waits() {
         let mut connections = idle(2);
         assert!(!connections.wants_write());
-        connections[slot(1)].link_mut().greet(crate::servers::greeting::Question::Version, at(0));
+        connections[slot(1)].link_mut().greet(crate::servers::greeting::Question::Version, None, at(0));
         connections.count_greetings();
         assert!(
             connections.wants_write()

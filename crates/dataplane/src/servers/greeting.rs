@@ -2,7 +2,9 @@
 //!
 //! ```text
 //!   connected ──version──▶ VERSION …                       it serves us
-//!                        ▶ CLIENT_ERROR unauthenticated    it wants a login: the connection ends, the server is down for that reason
+//!                        ▶ CLIENT_ERROR unauthenticated    it wants a login, and gets ours if we have one (`credentials.rs`):
+//!                             ──set weir-login …──▶ STORED    it is asked again, and serves us now
+//!                                                 ▶ an error  it does not take it: the connection ends, the server is down for that reason
 //!                        ▶ something else, or too much     it is no memcached
 //!                        ▶ closed without a byte           a few times in a row: it is asked a get instead
 //!             ──stats settings──▶ what it stores (`item_size.rs`), or an error    what waits is sent
@@ -11,7 +13,8 @@
 //!
 //! A memcached with ASCII authentication (`-Y`) takes the first `set` on a connection for a login, whatever its key is, and whoever sent it
 //! (protocol.txt, "Authentication"). The connection is shared by many clients: one of them could log all others in. So nothing of a
-//! client is sent before the server has answered a question as a server answers whom it serves.
+//! client is sent before the server has answered a question as a server answers whom it serves. And our own login is not sent before the
+//! server has asked for it: one that wants none would store it, for everybody to read.
 //!
 //! Other proxies close the connection at what they do not know: twemproxy at `stats settings`, before 0.5.0 at `version` as well. They know
 //! `get`, which a memcached that wants a login answers as it answers everything. So there is always a question, and only an answer to it
@@ -20,13 +23,16 @@
 //! [`Greeting`] owns one question on one connection; [`Questions`] what a server has shown of the questions that it knows, over all its
 //! connections.
 
-use crate::wire::version::Version;
+use crate::{servers::credentials::Credentials, wire::version::Version};
+use std::sync::Arc;
 use weir_protocol::{Expected, ReplyScanner, Status};
 
 /// One connection's, with the question that is open.
 #[derive(Debug)]
 pub(crate) struct Greeting {
     question: Question,
+    /// What it is logged in with, if it is asked to take that, or what must not be repeated.
+    credentials: Option<Arc<Credentials>>,
     sent: usize,
     reply: Vec<u8>,
     scanner: ReplyScanner,
@@ -41,6 +47,8 @@ pub(crate) enum Question {
     Get(u8),
     /// `stats settings`.
     Settings,
+    /// That it logs us in.
+    Login,
 }
 
 /// What a server has said.
@@ -50,6 +58,7 @@ pub(crate) enum Greeted {
     NotYet,
     Welcome,
     LoginWanted,
+    LoginRefused,
     Nonsense,
 }
 
@@ -72,11 +81,13 @@ const GETS: [&[u8]; 4] = [
 ];
 
 impl Question {
-    fn text(self) -> &'static [u8] {
+    /// `credentials`: what is said to who wants a login.
+    fn text(self, credentials: Option<&Credentials>) -> &[u8] {
         match self {
             Self::Version => b"version\r\n",
             Self::Get(number) => GETS[usize::from(number) % GETS.len()],
             Self::Settings => b"stats settings\r\n",
+            Self::Login => credentials.map_or(&[], Credentials::message),
         }
     }
 
@@ -85,13 +96,14 @@ impl Question {
             Self::Version => Expected::Version,
             Self::Get(_) => Expected::Retrieval,
             Self::Settings => Expected::Settings,
+            Self::Login => Expected::Storage,
         }
     }
 
     /// No memcached says more. Somebody may have stored what is asked for, after all.
     const fn reply_bytes_max(self) -> usize {
         match self {
-            Self::Version => 256,
+            Self::Version | Self::Login => 256,
             Self::Get(_) => 2 << 20,
             Self::Settings => 64 << 10,
         }
@@ -124,6 +136,7 @@ impl Questions {
             Question::Version => self.at_first = 0,
             Question::Get(_) => self.at_first = CLOSED_MAX,
             Question::Settings => self.at_settings = 0,
+            Question::Login => {}
         }
     }
 
@@ -132,6 +145,8 @@ impl Questions {
         let count = match question {
             Question::Version | Question::Get(_) => &mut self.at_first,
             Question::Settings => &mut self.at_settings,
+            // It has asked for that.
+            Question::Login => return false,
         };
         // Twice the number of times is where it began.
         *count = (*count + 1) % (2 * CLOSED_MAX);
@@ -140,8 +155,8 @@ impl Questions {
 }
 
 impl Greeting {
-    pub(crate) fn new(question: Question) -> Self {
-        Self { question, sent: 0, reply: Vec::new(), scanner: ReplyScanner::default() }
+    pub(crate) fn new(question: Question, credentials: Option<Arc<Credentials>>) -> Self {
+        Self { question, credentials, sent: 0, reply: Vec::new(), scanner: ReplyScanner::default() }
     }
 
     pub(crate) const fn question(&self) -> Question {
@@ -149,12 +164,16 @@ impl Greeting {
     }
 
     /// What is still to be sent.
-    pub(crate) fn output(&self) -> &'static [u8] {
-        &self.question.text()[self.sent..]
+    pub(crate) fn output(&self) -> &[u8] {
+        &self.text()[self.sent..]
+    }
+
+    fn text(&self) -> &[u8] {
+        self.question.text(self.credentials.as_deref())
     }
 
     pub(crate) fn handle_written(&mut self, count: usize) {
-        self.sent = (self.sent + count).min(self.question.text().len());
+        self.sent = (self.sent + count).min(self.text().len());
     }
 
     /// Whether it has been asked, and nothing has come.
@@ -173,6 +192,11 @@ impl Greeting {
         };
         let fits = match self.question {
             _ if reply.len < self.reply.len() => false,
+            Question::Login => match reply.status {
+                Status::Stored => true,
+                Status::ClientError | Status::ServerError | Status::Error => return Greeted::LoginRefused,
+                _ => false,
+            },
             Question::Settings => true,
             _ if self.reply.starts_with(b"CLIENT_ERROR unauthenticated") => return Greeted::LoginWanted,
             // Servers that do not know the question say `ERROR`.
@@ -195,6 +219,9 @@ impl Greeting {
 
     /// The beginning of what came, for whoever looks for the trouble.
     pub(crate) fn excerpt(&self) -> String {
+        if self.credentials.as_ref().is_some_and(|it| it.are_in(&self.reply)) {
+            return "(it repeats the password)".to_owned();
+        }
         String::from_utf8_lossy(&self.reply[..self.reply.len().min(60)]).trim_end().to_owned()
     }
 }
@@ -204,8 +231,8 @@ mod tests {
     use super::*;
 
     fn check(question: Question, reply: &str, greeted: Greeted) {
-        assert_eq!(Greeting::new(question).handle_bytes(reply.as_bytes()), greeted, "{reply}");
-        let mut bytewise = Greeting::new(question);
+        assert_eq!(Greeting::new(question, None).handle_bytes(reply.as_bytes()), greeted, "{reply}");
+        let mut bytewise = Greeting::new(question, None);
         let mut last = Greeted::NotYet;
         for byte in reply.bytes() {
             if last == Greeted::Nonsense {
@@ -246,14 +273,41 @@ mod tests {
         ] {
             check(Question::Settings, reply, greeted);
         }
+        for (reply, greeted) in [
+            ("STORED\r\n", Greeted::Welcome),
+            ("CLIENT_ERROR authentication failure\r\n", Greeted::LoginRefused),
+            ("CLIENT_ERROR unauthenticated\r\n", Greeted::LoginRefused),
+            ("SERVER_ERROR out of memory storing object\r\n", Greeted::LoginRefused),
+            ("ERROR\r\n", Greeted::LoginRefused),
+            ("NOT_STORED\r\n", Greeted::Nonsense),
+            ("STORED\r\nSTORED\r\n", Greeted::Nonsense),
+            ("VERSION 1.6.18\r\n", Greeted::Nonsense),
+        ] {
+            check(Question::Login, reply, greeted);
+        }
+    }
+
+    /// What stands there may come from anybody, and goes into the log.
+    #[test]
+    fn an_excerpt_repeats_no_password() {
+        for question in [Question::Login, Question::Version] {
+            let credentials = Arc::new(Credentials::new(b"weir", b"word"));
+            let mut greeting = Greeting::new(question, Some(credentials));
+            assert_eq!(
+                greeting.handle_bytes(b"HTTP/1.1 400 set weir-login 0 0 9 weir word\r\n"),
+                Greeted::Nonsense
+            );
+            assert_eq!(greeting.excerpt(), "(it repeats the password)");
+            assert!(!format!("{:?}", greeting.credentials).contains("word"));
+        }
     }
 
     #[test]
     fn a_reply_is_bounded() {
-        for question in [Question::Version, Question::Get(0), Question::Settings] {
-            assert_eq!(Greeting::new(question).handle_bytes(&vec![b'x'; 3 << 20]), Greeted::Nonsense);
+        for question in [Question::Version, Question::Get(0), Question::Settings, Question::Login] {
+            assert_eq!(Greeting::new(question, None).handle_bytes(&vec![b'x'; 3 << 20]), Greeted::Nonsense);
         }
-        let mut endless = Greeting::new(Question::Settings);
+        let mut endless = Greeting::new(Question::Settings, None);
         let mut greeted = Greeted::NotYet;
         while greeted == Greeted::NotYet {
             greeted = endless.handle_bytes(b"STAT a b\r\n");

@@ -4,6 +4,7 @@
 //! learns what the driver did and what came; the values of each server (`backend.rs`) say what that means. What the driver is to do and
 //! what whoever asks servers has to know goes into [`Notices`].
 
+mod greeted;
 #[cfg(test)]
 mod tests;
 
@@ -15,12 +16,12 @@ use crate::{
     servers::backend::{Backend, Part, Purpose},
     servers::changes::{Change, DownReason, ReplacedReason, ServerChange},
     servers::connections::Connections,
+    servers::credentials::Credentials,
     servers::deadlines::LateRead,
-    servers::greeting::{Greeted, Question},
     servers::happened::{Ending, Happened, Lost, Retry},
     servers::in_step::InStep,
     servers::item_size::item_size,
-    servers::link::{Jitter, Said, State},
+    servers::link::{Jitter, State},
     servers::mark_down,
     servers::notices::Notices,
     servers::second_opinion::{SecondOpinions, Silence, Step, silence},
@@ -46,6 +47,8 @@ pub(super) struct Lifecycle {
     second_opinions: SecondOpinions,
     notices: Notices,
     jitter: Jitter,
+    /// How we log in where that is wanted.
+    credentials: Option<Arc<Credentials>>,
 }
 
 impl Lifecycle {
@@ -59,6 +62,7 @@ impl Lifecycle {
             second_opinions: SecondOpinions::default(),
             notices: Notices::default(),
             jitter: Jitter::new(config.seed),
+            credentials: None,
         }
     }
 
@@ -71,6 +75,11 @@ impl Lifecycle {
 
     pub(super) const fn set_timeout(&mut self, timeout_ns: u64) {
         self.config.timeout_ns = timeout_ns;
+    }
+
+    /// Connections that are made from now on are logged in so.
+    pub(super) fn set_credentials(&mut self, credentials: Option<&Arc<Credentials>>) {
+        self.credentials = credentials.cloned();
     }
 
     pub(super) const fn counters(&self) -> &Counters {
@@ -308,108 +317,6 @@ impl Lifecycle {
         self.notices.tell(Happened::MayBeEmpty(server));
         self.lose_connection(server, Fault::Closed, Ending::Otherwise, now);
         self.connect_again(server, DownReason::Closes, now);
-    }
-
-    // ── greeted ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    /// A connection was made. Nothing of a client goes there before the server has shown that it serves us.
-    fn greet(&mut self, server: Slot, now: Instant) {
-        let question = if self.config.greets_servers && !self.config.is_without(Mutation::Greeting) {
-            self.connections[self.slots.own(server)].questions().first()
-        } else if self.is_asked_item_size(server) {
-            Question::Settings
-        } else {
-            return self.use_connection(server, now);
-        };
-        self.connections[server].link_mut().greet(question, now);
-        self.connections.count_greetings();
-    }
-
-    fn ask(&mut self, server: Slot, question: Question) {
-        self.connections[server].link_mut().ask(question);
-        self.connections.count_greetings();
-    }
-
-    /// What a server says to a greeting.
-    #[cold]
-    pub(super) fn take_greeting(&mut self, server: Slot, bytes: &[u8], now: Instant) {
-        let backend = &mut self.connections[server];
-        let Some(Said { greeted, question, excerpt }) = backend.link_mut().take_greeting_bytes(bytes) else {
-            return;
-        };
-        let fault = match greeted {
-            Greeted::NotYet => return,
-            Greeted::Welcome => return self.go_on_greeting(server, now),
-            Greeted::Nonsense => {
-                backend.note_trouble(Violation::UnexpectedLine(excerpt));
-                self.counters.server_violations += 1;
-                if question == Question::Settings {
-                    self.note_unknown_question(server, Question::Settings);
-                }
-                Fault::Protocol
-            }
-            Greeted::LoginWanted => {
-                backend.note_trouble(Violation::UnexpectedLine(excerpt));
-                self.counters.server_logins_wanted += 1;
-                Fault::Unauthenticated
-            }
-        };
-        self.notices.disconnect(server);
-        self.connect_failed(server, fault, now);
-    }
-
-    /// A question was answered.
-    fn go_on_greeting(&mut self, server: Slot, now: Instant) {
-        let own = self.slots.own(server);
-        let Some((question, version, reply)) = self.connections[server].link_mut().end_question() else {
-            return;
-        };
-        self.connections[own].questions_mut().note_answered(question);
-        if let Some(version) = version {
-            self.notices.tell(Happened::Version(server, version));
-        }
-        if question == Question::Settings {
-            self.learn_item_size(server, &reply);
-        } else if self.is_asked_item_size(server) {
-            // It is there, so it has as long as for any request.
-            let more_ns = self.config.timeout_ns.saturating_sub(self.config.connect_timeout_ns);
-            self.connections[server].link_mut().extend_greeting(now.plus(more_ns));
-            return self.ask(server, Question::Settings);
-        }
-        self.use_connection(server, now);
-    }
-
-    /// A connection ended before it was used. Returns whether the server has closed it at a question that it need not know, and is to be
-    /// connected to at once. It has shown that it serves us, and nothing of a client was lost.
-    #[cold]
-    fn note_closed_at_question(&mut self, server: Slot) -> bool {
-        let Some(question) = self.connections[server].link().unanswered_question() else { return false };
-        self.counters.server_questions_closed += 1;
-        self.note_unknown_question(server, question);
-        question == Question::Settings
-    }
-
-    /// A connection was not ready for use in time. Who answers `version` and then nothing may not know the question behind it.
-    fn note_silent_at_question(&mut self, server: Slot) {
-        if self.connections[server].link().question() == Some(Question::Settings) {
-            self.note_unknown_question(server, Question::Settings);
-        }
-    }
-
-    fn note_unknown_question(&mut self, server: Slot, question: Question) {
-        let own = self.slots.own(server);
-        if self.connections[own].questions_mut().note_closed(question) {
-            self.note_change(own, ServerChange::QuestionUnknown);
-        }
-    }
-
-    /// A connection on which requests may be sent.
-    fn use_connection(&mut self, server: Slot, now: Instant) {
-        let backend = &mut self.connections[server];
-        backend.link_mut().open(now);
-        backend.health_mut().note_heard();
-        self.connections.count_greetings();
-        self.note_change(server, ServerChange::Up);
     }
 
     // ── tried again ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -19,10 +19,12 @@
 
 use crate::{
     servers::changes::DownReason,
+    servers::credentials::Credentials,
     servers::greeting::{Greeted, Greeting, Question},
     wire::fault::Fault,
     wire::version::Version,
 };
+use std::sync::Arc;
 use weir_timing::Instant;
 
 /// State of the connection.
@@ -60,6 +62,8 @@ pub(super) struct Link {
     renewing: bool,
     /// What is said before anything of a client, until it is answered.
     greeting: Option<Box<Greeting>>,
+    /// The server has logged us in.
+    logged_in: bool,
     /// Why it is down, if it lets nobody in.
     refusal: Option<Fault>,
     /// Attempts to connect that failed, and connections that were lost, since it answered anything.
@@ -113,6 +117,7 @@ impl Link {
             blocked: false,
             renewing: false,
             greeting: None,
+            logged_in: false,
             refusal: None,
             failures: 0,
             violations: 0,
@@ -208,6 +213,7 @@ impl Link {
         (connect_timeout_ns, now): (u64, Instant),
     ) -> DownReason {
         match fault {
+            Fault::Unauthenticated if self.is_login_refused() => DownReason::LoginRefused,
             Fault::Unauthenticated => DownReason::LoginWanted,
             Fault::Protocol => DownReason::Garbage { said: said.unwrap_or_default() },
             _ if !self.is_greeting() => DownReason::Unreachable,
@@ -235,14 +241,25 @@ impl Link {
     }
 
     /// It is connected, and the server is asked before anything of a client is sent.
-    pub(super) fn greet(&mut self, question: Question, now: Instant) {
+    pub(super) fn greet(&mut self, question: Question, credentials: Option<Arc<Credentials>>, now: Instant) {
         self.state = State::Greeting { since: now, is_probe: self.state.is_down() };
-        self.ask(question);
+        self.logged_in = false;
+        self.ask(question, credentials);
     }
 
     /// The next question of the greeting.
-    pub(super) fn ask(&mut self, question: Question) {
-        self.greeting = Some(Box::new(Greeting::new(question)));
+    pub(super) fn ask(&mut self, question: Question, credentials: Option<Arc<Credentials>>) {
+        self.greeting = Some(Box::new(Greeting::new(question, credentials)));
+    }
+
+    /// The server has logged us in, on this connection.
+    pub(super) const fn note_logged_in(&mut self) {
+        self.logged_in = true;
+    }
+
+    /// Whether a login was sent that the server did not take, or that does not help.
+    pub(super) fn is_login_refused(&self) -> bool {
+        self.logged_in || self.question() == Some(Question::Login)
     }
 
     /// The time for the greeting runs from then on.
@@ -268,7 +285,7 @@ impl Link {
 
     /// What of the greeting is still to be written; `None` if there is none.
     #[inline]
-    pub(super) fn greeting_output(&self) -> Option<&'static [u8]> {
+    pub(super) fn greeting_output(&self) -> Option<&[u8]> {
         self.greeting.as_ref().map(|greeting| greeting.output())
     }
 
@@ -288,7 +305,7 @@ impl Link {
     pub(super) fn take_greeting_bytes(&mut self, bytes: &[u8]) -> Option<Said> {
         let greeting = self.greeting.as_mut()?;
         let greeted = greeting.handle_bytes(bytes);
-        if greeted == Greeted::LoginWanted {
+        if matches!(greeted, Greeted::LoginWanted | Greeted::LoginRefused) {
             self.refusal = Some(Fault::Unauthenticated);
         }
         Some(Said { greeted, question: greeting.question(), excerpt: greeting.excerpt() })
@@ -411,13 +428,14 @@ mod tests {
         link.begin(at(5));
         assert!(link.is_opening() && !link.is_serving());
         assert_eq!((link.state().name(), link.due(100)), ("connecting", Some(at(105))));
-        link.greet(Question::Version, at(10));
+        link.greet(Question::Version, None, at(10));
         assert!(link.wants_to_greet() && link.is_opening() && link.is_greeting());
         assert_eq!(link.due(100), Some(at(110)));
         assert!(link.note_greeted(3));
         assert!(!link.wants_to_greet(), "the kernel takes no more for now");
         link.set_blocked(false);
-        assert!(link.note_greeted(link.greeting_output().expect("a greeting").len()));
+        let left = link.greeting_output().expect("a greeting").len();
+        assert!(link.note_greeted(left));
         assert_eq!(link.unanswered_question(), Some(Question::Version));
         let said = link.take_greeting_bytes(b"VERSION 1.6.18\r\n").expect("it was asked");
         assert_eq!(said.greeted, Greeted::Welcome);
@@ -434,7 +452,7 @@ mod tests {
         assert_eq!((link.state().name(), link.due(100)), ("down", Some(at(50))));
         link.probe(at(60));
         assert!(link.state().is_down());
-        link.greet(Question::Version, at(70));
+        link.greet(Question::Version, None, at(70));
         assert!(link.state().is_down() && !link.is_serving());
         link.take_greeting_bytes(b"CLIENT_ERROR unauthenticated\r\n").expect("it was asked");
         assert_eq!(link.refusal(), Some(Fault::Unauthenticated));
@@ -496,10 +514,17 @@ mod tests {
         link.begin(at(0));
         let reason = |link: &Link, fault, now| link.down_reason(fault, Some("?".into()), (100, at(now)));
         assert_eq!(reason(&link, Fault::Connect, 200), DownReason::Unreachable);
-        link.greet(Question::Version, at(0));
+        link.greet(Question::Version, None, at(0));
         assert_eq!(reason(&link, Fault::Connect, 99), DownReason::Closes);
         assert_eq!(reason(&link, Fault::Connect, 100), DownReason::Unanswered);
         assert_eq!(reason(&link, Fault::Protocol, 99), DownReason::Garbage { said: "?".into() });
         assert_eq!(reason(&link, Fault::Unauthenticated, 99), DownReason::LoginWanted);
+        link.ask(Question::Login, None);
+        assert_eq!(reason(&link, Fault::Unauthenticated, 99), DownReason::LoginRefused);
+        link.note_logged_in();
+        link.ask(Question::Version, None);
+        assert_eq!(reason(&link, Fault::Unauthenticated, 99), DownReason::LoginRefused);
+        link.greet(Question::Version, None, at(0));
+        assert_eq!(reason(&link, Fault::Unauthenticated, 99), DownReason::LoginWanted, "another connection");
     }
 }

@@ -10,7 +10,7 @@ fn world(client_timeouts: ClientTimeouts) -> World {
 }
 
 const NEVER: ClientTimeouts =
-    ClientTimeouts { idle_ns: 0, request_ns: 0, unread_ns: 0, progress_bytes: 1000 };
+    ClientTimeouts { idle_ns: 0, login_ns: 0, request_ns: 0, unread_ns: 0, progress_bytes: 1000 };
 
 #[test]
 fn a_client_that_says_nothing_is_closed_and_one_that_waits_for_its_reply_is_not() {

@@ -20,6 +20,7 @@ mod large;
 mod late_reads;
 mod lent;
 mod limits;
+mod logins;
 mod memory;
 mod multigets;
 mod policies;

@@ -62,6 +62,7 @@ impl Session {
         let (is_free, unread_since) = self.client.owed();
         Some(Doing {
             idle_since: self.intake.idle_since().filter(|_| is_free),
+            locked_since: None,
             request: self.intake.arriving(),
             unread_since,
         })
