@@ -1,11 +1,15 @@
 //! What a proxy goes by, checked once.
 
 mod error;
+pub(crate) mod logins;
 pub(crate) mod settings;
 mod tls;
 
 use crate::{
-    config::settings::{Engine, Layer, PoolSettings, SPLIT_THREADS_MAX, Setting, Settings, Table as _},
+    config::{
+        logins::{Logins, UserRow},
+        settings::{Engine, Layer, PoolSettings, SPLIT_THREADS_MAX, Setting, Settings, Table as _},
+    },
     connections::{
         names::{Resolve, SystemResolver},
         tcp_timeouts::TcpTimeouts,
@@ -46,6 +50,8 @@ pub struct Config {
     inbound: Option<Arc<Inbound>>,
     /// What is spoken to servers, if that is TLS.
     outbound: Option<Arc<Outbound>>,
+    /// Who may log in, and how the proxy does.
+    logins: Logins,
 }
 
 /// How a configuration is read again: a new one, or a line that says why not.
@@ -77,6 +83,11 @@ impl fmt::Display for Listen {
 impl Config {
     /// A proxy in front of the table's servers: checks what can be wrong about settings together. Each for itself was checked before.
     pub fn new(table: Table, said: &Layer) -> Result<Self, ConfigError> {
+        Self::with_users(table, said, &[])
+    }
+
+    /// The same, with what is said of users.
+    pub fn with_users(table: Table, said: &Layer, users: &[UserRow]) -> Result<Self, ConfigError> {
         let settings = Settings::of(said);
         let engine = settings.engine;
         let is_stray = |row: &&Setting| {
@@ -101,6 +112,7 @@ impl Config {
             admin: settings.admin.as_deref().map(|address| resolve("admin", address)).transpose()?,
             inbound: tls::inbound(&settings)?.map(Arc::new),
             outbound: tls::outbound(&settings, &table)?.map(Arc::new),
+            logins: Logins::read(&settings, users)?,
             settings,
             table: Arc::new(table),
             resolver: Arc::new(SystemResolver),
@@ -124,6 +136,11 @@ impl Config {
     /// What is spoken to servers, if that is TLS.
     pub(crate) fn outbound(&self) -> Option<&Arc<Outbound>> {
         self.outbound.as_ref()
+    }
+
+    /// Who may log in, and how the proxy does.
+    pub(crate) fn logins(&self) -> &Logins {
+        &self.logins
     }
 
     /// Event loops, or workers, or readers and writers.
@@ -170,6 +187,12 @@ impl Config {
                     .to_owned(),
             );
         }
+        if self.logins.users().is_some() != read.logins.users().is_some() {
+            return Some(
+                "clients cannot change between logging in and not while it serves (auth-file, [[users]]); restart the proxy"
+                    .to_owned(),
+            );
+        }
         self.too_many_threads(&read.table).map(|refusal| refusal.to_string())
     }
 
@@ -178,6 +201,7 @@ impl Config {
         if let (Some(ours), Some(read)) = (&self.inbound, &read.inbound) {
             ours.renew(read);
         }
+        self.logins = read.logins.clone();
         self.table = Arc::clone(&read.table);
         self.settings.take_reloadable(&read.settings);
     }
@@ -216,6 +240,7 @@ impl Config {
             connect_timeout_ns: nanos(settings.connect_timeout),
             client_timeouts: ClientTimeouts {
                 idle_ns: nanos(settings.idle_timeout),
+                login_ns: nanos(settings.auth_timeout),
                 request_ns: nanos(settings.request_timeout),
                 unread_ns: nanos(settings.client_timeout),
                 progress_bytes: settings.progress,

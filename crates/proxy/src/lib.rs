@@ -38,6 +38,7 @@ mod records;
 mod reload;
 mod run;
 
+pub use config::logins::{LoginFileError, UserRow};
 pub use config::settings::{
     Engine, Form, Layer, LogFormat, LogLevel, Place, PoolSettings, Setting, Settings, Table,
 };

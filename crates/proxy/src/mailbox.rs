@@ -9,9 +9,12 @@
 //! [`LoopHandle`] owns the way in. It is asked to send or to wake, and answers whether the thread is still there. The box is bounded:
 //! whoever sends to a full one waits, or gets an error from [`LoopHandle::try_send`].
 
-use crate::connections::{
-    client_limit::{Admitted, Refused},
-    names::AddressBook,
+use crate::{
+    config::logins::Logins,
+    connections::{
+        client_limit::{Admitted, Refused},
+        names::AddressBook,
+    },
 };
 use mio::{Poll, Token};
 use std::{
@@ -59,6 +62,7 @@ pub(crate) struct Routing {
     table: Arc<Table>,
     book: Arc<AddressBook>,
     timeout_ns: u64,
+    logins: Logins,
     /// Nothing is sent: it is dropped with the last of these.
     _taken: Sender<Infallible>,
 }
@@ -71,7 +75,16 @@ impl Routing {
         timeout_ns: u64,
         taken: Sender<Infallible>,
     ) -> Self {
-        Self { table, book, timeout_ns, _taken: taken }
+        Self { table, book, timeout_ns, logins: Logins::default(), _taken: taken }
+    }
+
+    /// Who may log in, and how the proxy does.
+    pub(crate) fn with_logins(self, logins: Logins) -> Self {
+        Self { logins, ..self }
+    }
+
+    pub(crate) fn logins(&self) -> &Logins {
+        &self.logins
     }
 
     pub(crate) fn table(&self) -> &Arc<Table> {

@@ -3,7 +3,7 @@
 //! [`read`] makes a checked [`Config`] of a file, or says in which line it is wrong. [`FileTable`] is the schema;
 //! `weir convert` writes it. docs/reference/configuration.md tells of it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::io::Read;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use toml::{Spanned, Value};
-use weir_proxy::{Form, Layer, Place, PoolSettings, Setting, Settings, Table as _};
+use weir_proxy::{Form, Layer, Place, PoolSettings, Setting, Settings, Table as _, UserRow};
 use weir_routing::{Router, RoutingError, Server, Table, TableError};
 
 use crate::pool::{Pool, PoolError, Routed};
@@ -31,6 +31,8 @@ pub(crate) struct Config {
     pub(crate) routes: Vec<(String, String)>,
     /// What it says about the proxy itself.
     pub(crate) settings: Layer,
+    /// What it says of users.
+    pub(crate) users: Vec<UserRow>,
 }
 
 /// Why a file is refused.
@@ -62,6 +64,18 @@ struct FileTable {
     /// The pool of keys that no route takes.
     default: Option<Spanned<String>>,
     proxy: Option<Entries>,
+    users: Option<Vec<UserTable>>,
+}
+
+/// One user, `[[users]]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UserTable {
+    name: Spanned<String>,
+    certificate: Option<Spanned<String>>,
+    pools: Option<Spanned<Vec<Spanned<String>>>>,
+    #[serde(default)]
+    read_only: bool,
 }
 
 /// Settings as they stand there: names and values.
@@ -226,9 +240,11 @@ fn config(text: &str) -> Result<Config, Fault> {
         let reason = format!("default pool {:?} is not there: there are {known}", name.get_ref());
         return Err(fault(name.span(), &reason));
     }
+    let users = users(table.users.unwrap_or_default(), &pools)?;
     let routes = table.routes.into_iter().flatten();
     let routes = routes.map(|(prefix, pool)| (prefix.into_inner(), pool.into_inner())).collect();
-    let config = Config { pools, default: table.default.map(Spanned::into_inner), routes, settings };
+    let default = table.default.map(Spanned::into_inner);
+    let config = Config { pools, default, routes, settings, users };
     if !config.routes.is_empty() {
         config.table(None).map_err(|error| (Some(places.of_error(&error)), error.to_string()))?;
     }
@@ -262,6 +278,43 @@ fn pools(
         pools.insert(name.into_inner(), pool);
     }
     Ok(pools)
+}
+
+/// Whether users can log in is seen where their passwords are read.
+fn users(tables: Vec<UserTable>, pools: &BTreeMap<String, Pool>) -> Result<Vec<UserRow>, Fault> {
+    let (mut names, mut certificates) = (HashSet::new(), HashSet::new());
+    for UserTable { name, certificate, pools: named, .. } in &tables {
+        let user = name.get_ref();
+        if user.is_empty() || user.bytes().any(|byte| [b' ', b':', b'\r', b'\n', 0].contains(&byte)) {
+            let reason =
+                format!("{user:?} is no name of a user: write one without spaces, colons and line endings");
+            return Err(fault(name.span(), &reason));
+        }
+        if !names.insert(user) {
+            return Err(fault(name.span(), &format!("user {user} is there twice: remove one")));
+        }
+        if let Some(certificate) = certificate.as_ref().filter(|it| !certificates.insert(it.get_ref())) {
+            let reason = format!("user {user}: another user has the certificate {:?}", certificate.get_ref());
+            return Err(fault(certificate.span(), &reason));
+        }
+        if let Some(named) = named.as_ref().filter(|named| named.get_ref().is_empty()) {
+            let reason = format!("user {user}: it may use no pool: name one, or leave the line out for all");
+            return Err(fault(named.span(), &reason));
+        }
+        let mut named = named.iter().flat_map(Spanned::get_ref);
+        if let Some(pool) = named.find(|pool| !pools.contains_key(pool.get_ref())) {
+            let known = pools.keys().cloned().collect::<Vec<_>>().join(", ");
+            let reason = format!("user {user}: there is no pool {:?}: there are {known}", pool.get_ref());
+            return Err(fault(pool.span(), &reason));
+        }
+    }
+    let row = |user: UserTable| UserRow {
+        name: user.name.into_inner(),
+        certificate: user.certificate.map(Spanned::into_inner),
+        pools: user.pools.map(|pools| pools.into_inner().into_iter().map(Spanned::into_inner).collect()),
+        read_only: user.read_only,
+    };
+    Ok(tables.into_iter().map(row).collect())
 }
 
 /// A pool, and where its settings stand.
@@ -354,7 +407,7 @@ impl Config {
                 of_pools.say(row, text).expect("it was said before");
             }
         }
-        Ok(Routed::new(table, of_pools, unserved))
+        Ok(Routed::new(table, of_pools, unserved).with_users(self.users.clone()))
     }
 
     fn first<'a>(&'a self, wanted: Option<&'a str>) -> Result<&'a str, PoolError> {

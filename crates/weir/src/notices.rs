@@ -206,8 +206,16 @@ fn say_server(server: &str, what: &ServerNotice, more: u64) {
             server,
             why = "login",
             more,
-            "server {server} wants a login (memcached -Y), and Weir has none: nothing is sent there; start it without -Y, or take it out \
-             (docs/operate/security.md)"
+            "server {server} wants a login (memcached -Y), and Weir has none: nothing is sent there; give --server-auth-file, start it \
+             without -Y, or take it out (docs/operate/logins.md)"
+        ),
+        N::LoginRefused => error!(
+            event = "server_down",
+            server,
+            why = "login_refused",
+            more,
+            "server {server} does not take the login of --server-auth-file: nothing else is sent there; give both the same name and \
+             password (docs/operate/logins.md)"
         ),
         N::QuestionUnknown => info!(
             event = "question_unknown",

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
-use weir_proxy::{Layer, PoolSettings, Table as _};
+use weir_proxy::{Layer, PoolSettings, Table as _, UserRow};
 use weir_routing::{Router, RoutingError, Server, ServerError, Table, TableError};
 
 use crate::config_file::{self, FileError};
@@ -56,12 +56,18 @@ pub(crate) struct Routed {
     pub(crate) table: Table,
     /// What its pools say: the first where clients connect, all of them the rest.
     pub(crate) of_pools: Layer,
+    /// What their file says of users.
+    pub(crate) users: Vec<UserRow>,
     unserved: Vec<String>,
 }
 
 impl Routed {
     pub(crate) fn new(table: Table, of_pools: Layer, unserved: Vec<String>) -> Self {
-        Self { table, of_pools, unserved }
+        Self { table, of_pools, users: Vec::new(), unserved }
+    }
+
+    pub(crate) fn with_users(self, users: Vec<UserRow>) -> Self {
+        Self { users, ..self }
     }
 
     /// Pools of the file that no key gets to.

@@ -107,5 +107,5 @@ impl Given {
 
 /// The configuration of a proxy with these options. `weir check` judges a file by it as well.
 pub(crate) fn assembled(said: Layer, routed: Routed) -> Result<Config, ConfigError> {
-    Config::new(routed.table, &said.over(routed.of_pools))
+    Config::with_users(routed.table, &said.over(routed.of_pools), &routed.users)
 }

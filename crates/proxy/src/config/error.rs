@@ -1,7 +1,10 @@
 //! Why a configuration was refused: what is wrong, and what to do.
 
 use crate::{
-    config::settings::{Engine, SPLIT_THREADS_MAX, Setting},
+    config::{
+        logins::LoginFileError,
+        settings::{Engine, SPLIT_THREADS_MAX, Setting},
+    },
     connections::tls::TlsError,
 };
 use std::net::SocketAddr;
@@ -54,6 +57,28 @@ pub enum ConfigError {
     /// A file with certificates or a key cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// A file with passwords cannot be used.
+    #[error(transparent)]
+    LoginFile(#[from] LoginFileError),
+    /// Somebody could never log in.
+    #[error(
+        "user {user} of [[users]] has neither a password in --auth-file nor a certificate: give one of them"
+    )]
+    UserWithoutPassword {
+        /// Who.
+        user: String,
+    },
+    /// No client would show a certificate.
+    #[error("user {user} of [[users]] has a certificate, which no client is asked for: give --tls-client-ca")]
+    UserCertificate {
+        /// Who.
+        user: String,
+    },
+    /// Users mean nothing to an engine.
+    #[error(
+        "[[users]] belong to --engine event, and the engine is {0}: leave them out, or change the engine"
+    )]
+    UsersEngine(Engine),
     /// There would be too many threads.
     #[error(
         "--readers {readers} and one writer for each of {servers} servers are more than {SPLIT_THREADS_MAX} threads: give fewer readers"

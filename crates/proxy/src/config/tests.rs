@@ -92,3 +92,89 @@ fn the_defaults_of_the_dataplane_are_those_of_the_table() {
     };
     assert_eq!(made, expected);
 }
+
+/// A file with this text, removed at the end.
+struct Written(PathBuf);
+
+impl Written {
+    fn new(name: &str, text: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("weir-{}-{name}", std::process::id()));
+        std::fs::write(&path, text).expect("it can be written");
+        Self(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("it is text")
+    }
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn with_users(said: &[(&str, &str)], users: &[UserRow]) -> Result<Config, String> {
+    Config::with_users(table(21_210), &Layer::of(said), users).map_err(|error| error.to_string())
+}
+
+#[test]
+fn users_are_those_of_the_file_and_what_is_said_of_them() {
+    let file = Written::new("users", "app:password\napp:other\nreports:password\n");
+    let said = [("auth_file", file.path())];
+    let count = |config: &Config| config.logins().users().map(|users| users.count());
+    let reports = UserRow { name: "reports".into(), read_only: true, ..UserRow::default() };
+    assert_eq!(with_users(&said, &[reports]).map(|config| count(&config)), Ok(Some(2)));
+    assert_eq!(with_users(&[], &[]).map(|config| count(&config)), Ok(None));
+    let nobody = UserRow { name: "nobody".into(), ..UserRow::default() };
+    let refusal = with_users(&said, std::slice::from_ref(&nobody)).err().unwrap_or_default();
+    assert!(
+        refusal.starts_with("user nobody of [[users]] has neither a password in --auth-file nor"),
+        "{refusal}"
+    );
+    let shown = UserRow { certificate: Some("x".into()), ..nobody };
+    let refusal = with_users(&said, std::slice::from_ref(&shown)).err().unwrap_or_default();
+    assert!(
+        refusal.contains("a certificate, which no client is asked for: give --tls-client-ca"),
+        "{refusal}"
+    );
+    for engine in ["pool", "split"] {
+        let refusal =
+            with_users(&[("engine", engine)], std::slice::from_ref(&shown)).err().unwrap_or_default();
+        assert!(refusal.starts_with("[[users]] belong to --engine event"), "{refusal}");
+        for setting in ["auth_file", "server_auth_file"] {
+            let refusal = refusal_of(engine, setting, file.path());
+            let flag = setting.replace('_', "-");
+            assert!(refusal.starts_with(&format!("--{flag} belongs to --engine event")), "{refusal}");
+        }
+    }
+}
+
+fn refusal_of(engine: &str, setting: &str, value: &str) -> String {
+    refusal(&[("engine", engine), (setting, value)])
+}
+
+#[test]
+fn a_file_of_passwords_that_cannot_be_used_is_named_and_not_quoted() {
+    let bad = Written::new("bad", "app:password\nhidden\n");
+    for setting in ["auth_file", "server_auth_file"] {
+        let flag = setting.replace('_', "-");
+        let line = refusal(&[(setting, bad.path())]);
+        assert!(line.starts_with(&format!("--{flag} {}:2: there is no colon", bad.path())), "{line}");
+        assert!(!line.contains("hidden") && !line.contains("password:"), "{line}");
+        let line = refusal(&[(setting, "/nowhere/auth")]);
+        assert!(line.starts_with(&format!("--{flag} /nowhere/auth: it cannot be read")), "{line}");
+    }
+}
+
+#[test]
+fn a_reload_cannot_begin_or_end_logins() {
+    let file = Written::new("reload", "app:password\n");
+    let (with, without) = (with_users(&[("auth_file", file.path())], &[]), with_users(&[], &[]));
+    let (with, without) = (with.expect("it is good"), without.expect("it is good"));
+    assert_eq!(with.refusal(&with), None);
+    for (ours, read) in [(&with, &without), (&without, &with)] {
+        let refusal = ours.refusal(read).unwrap_or_default();
+        assert!(refusal.contains("auth-file") && refusal.ends_with("restart the proxy"), "{refusal}");
+    }
+}

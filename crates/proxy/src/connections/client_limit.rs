@@ -78,6 +78,11 @@ impl Admitted {
         self.tls.as_mut()?.tend(&self.stream)
     }
 
+    /// The names of the certificate that it has shown.
+    pub(crate) fn certificate_names(&self) -> Vec<String> {
+        self.tls.as_ref().map_or_else(Vec::new, |tls| tls.certificate_names())
+    }
+
     /// Its socket, to be watched.
     pub(crate) fn stream_mut(&mut self) -> &mut Stream {
         &mut self.stream

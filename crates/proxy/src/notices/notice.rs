@@ -133,6 +133,8 @@ pub enum ServerNotice {
     },
     /// It wants a login, so it is not used.
     LoginWanted,
+    /// It does not take the login that it gets, so it is not used.
+    LoginRefused,
     /// A connection was replaced: it was silent while the server answers on others.
     DeadConnection,
     /// A connection was replaced: what came on it is no answer to what was asked.
@@ -238,7 +240,8 @@ impl ServerNotice {
             | Self::Unanswered
             | Self::MarkedDown { .. }
             | Self::Garbage { .. }
-            | Self::LoginWanted => Topic::Server,
+            | Self::LoginWanted
+            | Self::LoginRefused => Topic::Server,
             Self::QuestionUnknown => Topic::Question,
             Self::DeadConnection | Self::BadReply { .. } => Topic::Connection,
             Self::Stale

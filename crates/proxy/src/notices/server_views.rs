@@ -53,6 +53,7 @@ enum Trouble {
     Silent,
     Garbage,
     Login,
+    Refused,
 }
 
 /// Why a server is not read, and how grave that is.
@@ -187,6 +188,7 @@ fn of_reason(reason: &DownReason) -> (Trouble, ServerNotice) {
         DownReason::Unanswered => (Trouble::Silent, ServerNotice::Unanswered),
         DownReason::Garbage { said } => (Trouble::Garbage, ServerNotice::Garbage { said: said.clone() }),
         DownReason::LoginWanted => (Trouble::Login, ServerNotice::LoginWanted),
+        DownReason::LoginRefused => (Trouble::Refused, ServerNotice::LoginRefused),
     }
 }
 

@@ -78,7 +78,8 @@ impl Reloader {
         let (sender, taken) = channel();
         for handle in loops {
             let (table, timeout_ns) = (Arc::clone(&self.config.table), nanos(self.config.settings.timeout));
-            let routing = Routing::new(table, resolver.book(), timeout_ns, sender.clone());
+            let routing = Routing::new(table, resolver.book(), timeout_ns, sender.clone())
+                .with_logins(self.config.logins().clone());
             handle.send(Message::Table(routing))?;
         }
         drop(sender);
@@ -98,6 +99,10 @@ impl Reloader {
         let mut summary = format!("{} servers, {added} of them new, {removed} removed", new.len());
         if config.inbound().is_some() {
             summary.push_str("; clients that connect from now on get the certificate that was read");
+        }
+        if let Some(users) = config.logins().users() {
+            let (count, plural) = (users.count(), if users.count() == 1 { "" } else { "s" });
+            summary.push_str(&format!("; {count} user{plural} may log in"));
         }
         for line in self.config.settings.unchangeable(&config.settings) {
             summary.push_str("; ");

@@ -114,6 +114,58 @@ fn routes_lead_to_pools_of_one_table() {
     assert_eq!(routed.of_pools.get("timeout"), Some("1s"));
 }
 
+const USERS: &str = r#"
+default = "main"
+[pools.main]
+servers = ["a:1"]
+[pools.other]
+servers = ["b:1"]
+[routes]
+"o:" = "other"
+[[users]]
+name = "reports"
+pools = ["main", "other"]
+read_only = true
+[[users]]
+name = "app"
+certificate = "app.example"
+"#;
+
+#[test]
+fn users_are_read_and_what_is_wrong_with_one_is_said_with_its_line() {
+    let config = parse(USERS, "file").unwrap();
+    let reports = UserRow {
+        name: "reports".into(),
+        certificate: None,
+        pools: Some(vec!["main".into(), "other".into()]),
+        read_only: true,
+    };
+    let app = UserRow { name: "app".into(), certificate: Some("app.example".into()), ..UserRow::default() };
+    assert_eq!(config.users, [reports, app]);
+    assert_eq!(config.table(None).unwrap().users, config.users);
+    for (from, to, expected) in [
+        ("\"app\"", "\"reports\"", "14: user reports is there twice: remove one"),
+        ("\"app\"", "\"a b\"", "14: \"a b\" is no name of a user"),
+        (
+            "\"other\"]\nread",
+            "\"othr\"]\nread",
+            "11: user reports: there is no pool \"othr\": there are main, other",
+        ),
+        ("[\"main\", \"other\"]", "[]", "11: user reports: it may use no pool"),
+        (
+            "read_only = true",
+            "certificate = \"app.example\"",
+            "15: user app: another user has the certificate",
+        ),
+        ("read_only", "readonly", "12: unknown field `readonly`"),
+        ("name = \"app\"", "", "13: missing field `name`"),
+    ] {
+        assert!(USERS.contains(from), "{from}");
+        let message = refusal(&USERS.replacen(from, to, 1));
+        assert!(message.starts_with(&format!("file:{expected}")), "{message}");
+    }
+}
+
 #[test]
 fn pools_and_listeners_are_there_once() {
     let twice = format!("{GOOD}{}", GOOD.replace("pools.main", "pools.other"));

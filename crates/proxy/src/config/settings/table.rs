@@ -75,6 +75,7 @@ const THREADED: &[Engine] = &[Engine::Pool, Engine::Split];
 /// Headings of the help, in its order: flags that are looked for together.
 const ADDRESSES: &str = "Addresses";
 const TLS: &str = "TLS";
+const LOGINS: &str = "Logins";
 const SERVING: &str = "Engine and threads";
 const TIMEOUTS: &str = "Timeouts";
 const FAILURES: &str = "Failures of servers";
@@ -127,6 +128,15 @@ settings! {
         /// The name that the certificate of every server has to have; by default the host as the server is given. Give it for
         /// servers by address, or by socket, with one certificate
         server_name: Maybe<Text> { heading: TLS, value: "NAME", engines: EVENT },
+        /// Clients must log in, as to memcached -Y: with a name and a password of this file, which has a line user:password for each;
+        /// read again by a reload. Give it where not everybody who reaches the port may use the cache (docs/operate/logins.md)
+        auth_file: Maybe<File> { heading: LOGINS, engines: EVENT, reloads: true },
+        /// How long a client may take from its connection to its login before it is disconnected; 0s: for ever. Raise it for
+        /// clients on slow links
+        auth_timeout: Time { heading: LOGINS, default: "10s", engines: EVENT },
+        /// A file whose first line, user:password, is how the proxy logs in to servers that want it (memcached -Y); read again by a
+        /// reload. Give it where servers are started with -Y
+        server_auth_file: Maybe<File> { heading: LOGINS, engines: EVENT, reloads: true },
         /// How requests are served (docs/understand/engines.md). Keep event, unless you compare ways of serving
         engine: Choice<Engine> { heading: SERVING, default: "event", value: "NAME", lists_words: true },
         /// Event loops; by default one for each core that the process may use. Give fewer where other programs need the cores

@@ -13,10 +13,12 @@
 //! | `outbound` | what servers are spoken to in |
 //! | `session` | one connection: its handshake, its records, its end |
 //! | `line` | the transport of a connection, whether it is encrypted or not |
+//! | `certificate_names` | who a certificate is |
 //! | `news` | what became of a connection, to be counted |
 //!
 //! The protocol is rustls', the cryptography ring's (docs/decisions/0019-tls.md).
 
+mod certificate_names;
 mod files;
 mod inbound;
 pub(crate) mod line;

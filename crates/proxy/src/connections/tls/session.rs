@@ -18,6 +18,7 @@
 use crate::connections::{
     sockets::{self, Stream},
     tls::{
+        certificate_names::certificate_names,
         inbound::HandshakePlace,
         news::{Failure, News},
     },
@@ -97,6 +98,12 @@ impl Session {
     #[inline]
     pub(crate) fn is_shaking(&self) -> bool {
         matches!(self.state, State::Shaking { .. })
+    }
+
+    /// The names of the certificate that the peer has shown, and that was verified.
+    pub(crate) fn certificate_names(&self) -> Vec<String> {
+        let shown = self.tls.peer_certificates().and_then(|chain| chain.first());
+        shown.map_or_else(Vec::new, certificate_names)
     }
 
     // ── reading ────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -87,6 +87,7 @@ impl EventLoop {
         let (table, freshness) = (Arc::clone(&config.table), Arc::clone(&making.freshness));
         let mut dataplane = Dataplane::sharing(config.dataplane(index), table, freshness, now);
         dataplane.share_budget(&making.budget);
+        dataplane.handle_logins(config.logins().users(), config.logins().credentials());
         let event_loop = Self {
             outlet: making.windows.add_thread(name, &mut dataplane),
             traces: tracing.map(|tracing| tracing.begin(index, at_door, &mut dataplane)),
@@ -325,6 +326,7 @@ impl EventLoop {
     /// Keys go where this table says from now on.
     pub(crate) fn go_by(&mut self, routing: &Routing) {
         self.dataplane.set_timeout(routing.timeout_ns());
+        self.dataplane.handle_logins(routing.logins().users(), routing.logins().credentials());
         self.dataplane.handle_table(Arc::clone(routing.table()), self.clock.now());
         self.renew_addresses(Arc::clone(routing.book()));
     }
@@ -333,6 +335,10 @@ impl EventLoop {
     fn note_news(&mut self, id: SessionId, news: News) {
         news.count(self.dataplane.counters_mut());
         self.handshakes.end(id);
+        if let (News::Shaken { .. }, Some(Some(client))) = (news, self.clients.get(id.index())) {
+            // Before anything that it says.
+            self.dataplane.handle_certificate(id, || client.certificate_names());
+        }
     }
 
     fn close_client(&mut self, id: SessionId) {

@@ -1,0 +1,241 @@
+//! Who may log in, and how the proxy logs in to servers: what the files say, and the file of `--config` about users.
+//!
+//! ```text
+//!   --auth-file: user:password ──┐
+//!                                ├──▶ Users         who a client is, and what it may
+//!   [[users]] of --config ───────┘
+//!   --server-auth-file ──▶ Credentials               what a server gets that wants a login
+//! ```
+//!
+//! An error names a file and a line, and nothing that stands there: it might be a password.
+
+use crate::config::{
+    error::ConfigError,
+    settings::{Engine, Settings},
+};
+use std::{
+    collections::{BTreeMap, HashSet},
+    fs::File,
+    io::Read as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use weir_dataplane::{Credentials, Secret, User, Users};
+
+/// What the file of `--config` says of a user, `[[users]]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UserRow {
+    /// The name, as in the file of `--auth-file`.
+    pub name: String,
+    /// A name of the certificate that stands for a password.
+    pub certificate: Option<String>,
+    /// The pools whose keys it may use; `None`: all.
+    pub pools: Option<Vec<String>>,
+    /// It may change nothing.
+    pub read_only: bool,
+}
+
+/// Logins in both directions.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Logins {
+    users: Option<Arc<Users>>,
+    credentials: Option<Arc<Credentials>>,
+}
+
+/// Why a file with passwords cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("--{setting} {}{}: {reason}", path.display(), line.map(|line| format!(":{line}")).unwrap_or_default())]
+pub struct LoginFileError {
+    setting: &'static str,
+    path: PathBuf,
+    line: Option<usize>,
+    reason: String,
+}
+
+/// More users than this are a database's.
+const USERS_MAX: usize = 1024;
+
+/// memcached reads no longer line of its file.
+const LINE_BYTES_MAX: usize = 255;
+
+impl Logins {
+    /// Reads the files. `rows`: what the file of `--config` says.
+    pub(super) fn read(settings: &Settings, rows: &[UserRow]) -> Result<Self, ConfigError> {
+        if !rows.is_empty() && settings.engine != Engine::Event {
+            return Err(ConfigError::UsersEngine(settings.engine));
+        }
+        let credentials = match settings.server_auth_file.as_deref() {
+            None => None,
+            Some(path) => {
+                let lines = read("server-auth-file", path)?;
+                let Line { name, password } =
+                    lines.first().expect("there is a line in every file that is taken");
+                Some(Arc::new(Credentials::new(name, password)))
+            }
+        };
+        Ok(Self { users: users(settings, rows)?.map(Arc::new), credentials })
+    }
+
+    /// Who may log in, if clients must.
+    pub(crate) fn users(&self) -> Option<&Arc<Users>> {
+        self.users.as_ref()
+    }
+
+    /// How the proxy logs in to servers that want it.
+    pub(crate) fn credentials(&self) -> Option<&Arc<Credentials>> {
+        self.credentials.as_ref()
+    }
+}
+
+fn users(settings: &Settings, rows: &[UserRow]) -> Result<Option<Users>, ConfigError> {
+    if settings.auth_file.is_none() && rows.is_empty() {
+        return Ok(None);
+    }
+    let lines = settings.auth_file.as_deref().map_or(Ok(Vec::new()), |path| read("auth-file", path))?;
+    let mut users: BTreeMap<Vec<u8>, User> = BTreeMap::new();
+    for Line { name, password } in lines {
+        let user = users.entry(name).or_insert_with_key(|name| User::new(name));
+        user.add_password(Secret::new(&password));
+    }
+    for row in rows {
+        let name = row.name.as_bytes();
+        let user = users.entry(name.to_vec()).or_insert_with(|| User::new(name));
+        if let Some(certificate) = &row.certificate {
+            if settings.tls_client_ca.is_none() {
+                return Err(ConfigError::UserCertificate { user: row.name.clone() });
+            }
+            user.set_certificate(certificate);
+        }
+        if let Some(pools) = &row.pools {
+            user.set_pools(pools.clone());
+        }
+        if row.read_only {
+            user.set_read_only();
+        }
+        if !user.can_log_in() {
+            return Err(ConfigError::UserWithoutPassword { user: row.name.clone() });
+        }
+    }
+    Ok(Some(Users::new(users.into_values())))
+}
+
+/// One line of such a file.
+#[derive(Debug)]
+struct Line {
+    name: Vec<u8>,
+    password: Vec<u8>,
+}
+
+/// All lines of a file, in memcached's format; at least one.
+fn read(setting: &'static str, path: &Path) -> Result<Vec<Line>, LoginFileError> {
+    let refused = |line, reason: String| LoginFileError { setting, path: path.to_owned(), line, reason };
+    let bytes_max = (USERS_MAX * (LINE_BYTES_MAX + 1)) as u64;
+    let mut bytes = Vec::new();
+    let read = File::open(path)
+        .and_then(|file| file.take(bytes_max + 1).read_to_end(&mut bytes))
+        .map_err(|source| refused(None, format!("it cannot be read: {source}")))?;
+    if read as u64 > bytes_max {
+        return Err(refused(None, format!("it is longer than {USERS_MAX} lines may be")));
+    }
+    parse(&bytes).map_err(|(line, reason)| refused(line, reason))
+}
+
+/// The lines of a text, or which one is wrong, from 1, and why.
+fn parse(bytes: &[u8]) -> Result<Vec<Line>, (Option<usize>, String)> {
+    let text = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    if text.is_empty() {
+        return Err((None, "it names nobody: write a line user:password for each".to_owned()));
+    }
+    let lines: Result<Vec<_>, _> = (1..)
+        .zip(text.split(|&byte| byte == b'\n'))
+        .map(|(number, line)| parse_line(line).map_err(|reason| (Some(number), reason.to_owned())))
+        .collect();
+    let lines = lines?;
+    let mut known = HashSet::new();
+    if let Some(number) = lines.iter().position(|line| !known.insert((&line.name, &line.password))) {
+        return Err((Some(number + 1), "the line is there twice: remove one".to_owned()));
+    }
+    match lines.len() {
+        count if count > USERS_MAX => {
+            Err((None, format!("it has {count} lines: at most {USERS_MAX} are taken")))
+        }
+        _ => Ok(lines),
+    }
+}
+
+fn parse_line(line: &[u8]) -> Result<Line, &'static str> {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    if line.len() > LINE_BYTES_MAX {
+        return Err("the line is longer than 255 bytes, of which memcached would read no more");
+    }
+    let Some(colon) = line.iter().position(|&byte| byte == b':') else {
+        return Err("there is no colon in the line: write user:password");
+    };
+    let (name, password) = (&line[..colon], &line[colon + 1..]);
+    if name.is_empty() || password.is_empty() {
+        return Err("the name or the password is missing: write user:password");
+    }
+    if line.iter().any(|byte| [b' ', b'\r', 0].contains(byte)) {
+        return Err("a space, a carriage return or a NUL is in the line, which no login can have");
+    }
+    Ok(Line { name: name.to_vec(), password: password.to_vec() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(text: &[u8]) -> String {
+        let (line, reason) = parse(text).expect_err("it is wrong");
+        format!("{line:?} {reason}")
+    }
+
+    #[test]
+    fn a_good_file_is_read_with_or_without_its_last_line_ending() {
+        for text in ["a:b\nc:d:e\na:x\n", "a:b\nc:d:e\na:x", "a:b\r\nc:d:e\r\na:x\r\n"] {
+            let lines = parse(text.as_bytes()).expect("it is good");
+            let read: Vec<_> = lines.iter().map(|line| (&*line.name, &*line.password)).collect();
+            assert_eq!(read, [(&b"a"[..], &b"b"[..]), (b"c", b"d:e"), (b"a", b"x")], "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_bad_file_is_refused_with_its_line_and_without_its_words() {
+        for (text, expected) in [
+            ("", "None it names nobody"),
+            ("\n", "None it names nobody"),
+            ("a:b\n\nc:d\n", "Some(2) there is no colon"),
+            ("a:b\nhidden\n", "Some(2) there is no colon"),
+            (":hidden\n", "Some(1) the name or the password is missing"),
+            ("hidden:\n", "Some(1) the name or the password is missing"),
+            ("a:b\na:hid den\n", "Some(2) a space"),
+            ("a:hidden\0\n", "Some(1) a space"),
+            ("a:hidden\nb:c\na:hidden\n", "Some(3) the line is there twice"),
+        ] {
+            let refusal = refusal(text.as_bytes());
+            assert!(refusal.starts_with(expected), "{text:?}: {refusal}");
+            assert!(!refusal.contains("hid"), "{refusal}");
+        }
+        let long = format!("a:{}\n", "x".repeat(254));
+        assert!(
+            refusal(long.as_bytes()).starts_with("Some(1) the line is longer"),
+            "{}",
+            refusal(long.as_bytes())
+        );
+        let many: String = (0..=USERS_MAX).map(|number| format!("a{number}:b\n")).collect();
+        assert!(refusal(many.as_bytes()).starts_with("None it has 1025 lines"));
+    }
+
+    #[test]
+    fn no_byte_makes_it_panic() {
+        let good = b"user:password\nother:word\n";
+        for place in 0..good.len() {
+            for byte in 0..=u8::MAX {
+                let mut text = good.to_vec();
+                text[place] = byte;
+                let _ = parse(&text);
+                let _ = parse(&text[..place]);
+            }
+        }
+    }
+}
