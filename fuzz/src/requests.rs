@@ -5,10 +5,10 @@
 //!
 //! Checked: nothing panics. The same messages come out however the bytes are cut, and whatever the parser remembers. No message is longer
 //! than what is there. What a request is composed to is parsed to the same request, and is no line on which a server would close a
-//! connection.
+//! connection. The same bytes of a client that must log in are bounded in what is kept of them.
 
 use crate::input::{ends, split};
-use weir_protocol::{KEY_BYTES_MAX, Limits, Meta, Parsed, Request, RequestParser};
+use weir_protocol::{KEY_BYTES_MAX, LOGIN_BYTES_MAX, Limits, Meta, Parsed, Request, RequestParser, parse_login};
 
 const USUAL: Limits = Limits {
     line_bytes_max: 3000,
@@ -33,6 +33,7 @@ const SERVER_LINE_BYTES_MAX: usize = 2048;
 /// Runs one input.
 pub fn check(input: &[u8]) {
     let (head, bytes) = split(input, b'\n');
+    check_login(bytes);
     let (limits, cuts) = match head {
         [b's', cuts @ ..] => (SMALL, cuts),
         cuts => (USUAL, cuts),
@@ -45,6 +46,31 @@ pub fn check(input: &[u8]) {
             check_keys(request);
             check_composed(request);
         }
+    }
+}
+
+/// Before a login everything is read otherwise.
+fn check_login(bytes: &[u8]) {
+    let mut at = 0;
+    while at < bytes.len() {
+        let rest = &bytes[at..];
+        let (len, swallow) = match parse_login(rest) {
+            Parsed::Incomplete { needed } => {
+                assert!(needed > rest.len(), "asks for bytes that are there");
+                assert!(rest.len() <= 2 * LOGIN_BYTES_MAX, "{} bytes are kept", rest.len());
+                return;
+            }
+            Parsed::Hangup { refusal: None } => return,
+            Parsed::Login { name, password, len } => {
+                assert!([name, password].iter().all(|word| !word.is_empty() && !word.contains(&b' ')));
+                (len, 0)
+            }
+            Parsed::Refused { len, .. } => (len, 0),
+            Parsed::TooLarge { len, swallow, erases: false, .. } => (len, swallow),
+            other => panic!("{other:?} before a login"),
+        };
+        assert!((1..=rest.len()).contains(&len), "{len} bytes of {} were taken", rest.len());
+        at += len + swallow;
     }
 }
 
