@@ -93,7 +93,7 @@ fn general(page: &mut Page, reporter: &Reporter, report: &Report, since: &Counts
 struct Counts([u64; Counts::NAMES.len()]);
 
 impl Counts {
-    const NAMES: [&'static str; 23] = [
+    const NAMES: [&'static str; 25] = [
         "total_connections",
         "rejected_connections",
         "cmd_get",
@@ -117,6 +117,8 @@ impl Counts {
         "cas_badval",
         "touch_hits",
         "touch_misses",
+        "auth_cmds",
+        "auth_errors",
     ];
 
     fn of(report: &Report) -> Self {
@@ -152,6 +154,9 @@ impl Counts {
             // memcached counts `gat` with both.
             counters.touch_hits + sum(&[O::Gat], |it| it.hits),
             counters.touch_misses + sum(&[O::Gat], OperationReport::misses),
+            // A certificate is no command.
+            counters.logins - counters.logins_by_certificate + counters.logins_failed,
+            counters.logins_failed,
         ])
     }
 }
