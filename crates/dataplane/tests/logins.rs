@@ -160,7 +160,7 @@ impl World {
                     self.dataplane.handle_client_closed(id);
                 }
                 Event::Stats { request, .. } => {
-                    self.dataplane.handle_stats(request, b"secret\r\n".into(), self.now)
+                    self.dataplane.handle_stats(request, b"secret\r\n".into(), self.now);
                 }
                 Event::Disconnect(_) | Event::Resume(_) => {}
             }

@@ -32,7 +32,7 @@ pub(crate) struct Config {
     /// What it says about the proxy itself.
     pub(crate) settings: Layer,
     /// What it says of users.
-    pub(crate) users: Vec<UserRow>,
+    users: Vec<UserRow>,
 }
 
 /// Why a file is refused.

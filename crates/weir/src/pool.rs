@@ -56,8 +56,7 @@ pub(crate) struct Routed {
     pub(crate) table: Table,
     /// What its pools say: the first where clients connect, all of them the rest.
     pub(crate) of_pools: Layer,
-    /// What their file says of users.
-    pub(crate) users: Vec<UserRow>,
+    users: Vec<UserRow>,
     unserved: Vec<String>,
 }
 
@@ -68,6 +67,11 @@ impl Routed {
 
     pub(crate) fn with_users(self, users: Vec<UserRow>) -> Self {
         Self { users, ..self }
+    }
+
+    /// What their file says of users.
+    pub(crate) fn users(&self) -> &[UserRow] {
+        &self.users
     }
 
     /// Pools of the file that no key gets to.

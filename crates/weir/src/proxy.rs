@@ -107,5 +107,6 @@ impl Given {
 
 /// The configuration of a proxy with these options. `weir check` judges a file by it as well.
 pub(crate) fn assembled(said: Layer, routed: Routed) -> Result<Config, ConfigError> {
-    Config::with_users(routed.table, &said.over(routed.of_pools), &routed.users)
+    let users = routed.users().to_vec();
+    Config::with_users(routed.table, &said.over(routed.of_pools), &users)
 }

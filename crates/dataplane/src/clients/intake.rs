@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Owns: the parser, the bytes that wait, when the first of them came, what is still to be thrown away of a value that is too large, and
-//! whether the connection's first bytes were judged and what is taken behind them: requests, or first of all a login. Nothing else knows how
-//! any of them is kept.
+//! whether the connection's first bytes were judged. Owns, too, what is taken behind these: requests, or first of all a login. Nothing else
+//! knows how any of them is kept.
 //!
 //! Asked: what the front of the bytes is, whether more should be read, how long a request has been arriving.
 //!
@@ -262,7 +262,7 @@ impl Intake {
         self.look_closely(rest.bytes(), admits, judge)
     }
 
-    /// Apart, so that those of whom nothing is asked do not pay for it.
+    /// A call of its own, so that those of whom nothing is asked do not pay for it.
     #[cold]
     #[inline(never)]
     fn look_closely<'i>(

@@ -15,7 +15,7 @@ impl Secret {
         Self(bytes.into())
     }
 
-    /// Whether that is it. The time that this takes depends on neither, as far as a compiler can be told so.
+    /// Whether that is it. The time that this takes depends on neither, as far as a compiler leaves it so.
     pub(crate) fn is(&self, said: &[u8]) -> bool {
         let mut differs = usize::from(self.0.len() != said.len() || said.len() > SECRET_BYTES_MAX);
         for place in 0..SECRET_BYTES_MAX {

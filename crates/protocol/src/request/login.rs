@@ -108,7 +108,7 @@ mod tests {
         for end in 0..whole {
             match parse_login(&text[..end]) {
                 Parsed::Incomplete { needed } => {
-                    assert!((end + 1..=whole.max(2)).contains(&needed), "{end}: {needed}")
+                    assert!((end + 1..=whole.max(2)).contains(&needed), "{end}: {needed}");
                 }
                 other => assert!(whole > LINE_BYTES_MAX, "{end} of {}: {other:?}", text.escape_ascii()),
             }

@@ -142,7 +142,7 @@ fn users_are_read_and_what_is_wrong_with_one_is_said_with_its_line() {
     };
     let app = UserRow { name: "app".into(), certificate: Some("app.example".into()), ..UserRow::default() };
     assert_eq!(config.users, [reports, app]);
-    assert_eq!(config.table(None).unwrap().users, config.users);
+    assert_eq!(config.table(None).unwrap().users(), config.users);
     for (from, to, expected) in [
         ("\"app\"", "\"reports\"", "14: user reports is there twice: remove one"),
         ("\"app\"", "\"a b\"", "14: \"a b\" is no name of a user"),

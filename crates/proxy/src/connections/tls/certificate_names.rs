@@ -68,6 +68,8 @@ impl<'a> Iterator for Elements<'a> {
 mod tests {
     use super::*;
 
+    const NONE: [String; 0] = [];
+
     fn element(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
         let value = parts.concat();
         let head = match value.len() {
@@ -96,8 +98,8 @@ mod tests {
                 assert_eq!(names(&subject), [text.to_owned()]);
             }
         }
-        assert_eq!(names(&organization), [String::new(); 0]);
-        assert_eq!(names(&pair(COMMON_NAME, 0x1e, "app")), [String::new(); 0], "UTF-16");
+        assert_eq!(names(&organization), NONE);
+        assert_eq!(names(&pair(COMMON_NAME, 0x1e, "app")), NONE, "UTF-16");
     }
 
     #[test]
@@ -105,7 +107,7 @@ mod tests {
         let subject =
             [pair(&[0x55, 0x04, 0x06], 0x13, "CH"), pair(COMMON_NAME, 0x0c, &"n".repeat(130))].concat();
         for end in 0..subject.len() {
-            assert_eq!(names(&subject[..end]), [String::new(); 0], "cut at {end}");
+            assert_eq!(names(&subject[..end]), NONE, "cut at {end}");
         }
         for place in 0..subject.len() {
             for byte in 0..=u8::MAX {
