@@ -18,6 +18,7 @@ pub(crate) mod taken;
 pub(crate) mod users;
 
 use crate::{
+    ClientTimeouts,
     clients::event::Event,
     clients::gate::Gate,
     clients::intake::{Input, Rest, Takes},
@@ -60,6 +61,8 @@ pub(crate) struct Clients {
     is_draining: bool,
     /// Who may log in, if clients must.
     users: Option<Arc<Users>>,
+    /// How long they may take for that. In the configuration it is nothing before there are users.
+    login_ns: u64,
 }
 
 impl Clients {
@@ -75,7 +78,11 @@ impl Clients {
             events: VecDeque::new(),
             is_draining: false,
             users: None,
-            config: config.clone(),
+            login_ns: config.client_timeouts.login_ns,
+            config: Config {
+                client_timeouts: ClientTimeouts { login_ns: 0, ..config.client_timeouts },
+                ..config.clone()
+            },
         }
     }
 
@@ -225,6 +232,7 @@ impl Clients {
                 None => gone.push(SessionId::from_index(index)),
             }
         }
+        self.config.client_timeouts.login_ns = self.login_ns;
         self.users = Some(users);
         self.counters.sessions_closed_revoked += gone.len() as u64;
         gone.into_iter().for_each(|id| self.hang_up(id));

@@ -240,7 +240,7 @@ impl Config {
             connect_timeout_ns: nanos(settings.connect_timeout),
             client_timeouts: ClientTimeouts {
                 idle_ns: nanos(settings.idle_timeout),
-                login_ns: self.logins.users().map_or(0, |_| nanos(settings.auth_timeout)),
+                login_ns: nanos(settings.auth_timeout),
                 request_ns: nanos(settings.request_timeout),
                 unread_ns: nanos(settings.client_timeout),
                 progress_bytes: settings.progress,

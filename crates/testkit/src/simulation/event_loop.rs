@@ -7,6 +7,7 @@ use weir_routing::Table;
 use weir_timing::Instant;
 
 use super::link::Link;
+use super::logins::Logins;
 use super::reported::Reported;
 use super::scenario::Scenario;
 use super::server::LINES;
@@ -17,6 +18,7 @@ pub(super) struct Loop {
     /// The table that it goes by.
     pub(super) table: Arc<Table>,
     table_number: usize,
+    logins: Logins,
     /// How long servers may take.
     pub(super) timeout_ns: u64,
     /// Until when requests may wait that came before that was changed, and others behind them.
@@ -61,11 +63,14 @@ impl Loop {
             _ => Dataplane::sharing(config, Arc::clone(&table), Arc::clone(freshness), now),
         };
         dataplane.share_budget(budget);
+        let logins = Logins::of(scenario);
+        logins.begin(&mut dataplane);
         Self {
             watch: Watch::new(scenario.watching, &mut dataplane, seed),
             dataplane,
             table,
             table_number: 0,
+            logins,
             timeout_ns: scenario.config.timeout_ns,
             former_until_ns: 0,
             accepted: 0,
@@ -106,6 +111,7 @@ impl Loop {
             self.table_number = number;
             self.table = Arc::clone(table);
             self.dataplane.handle_table(Arc::clone(table), now);
+            self.logins.begin(&mut self.dataplane);
         }
     }
 }

@@ -24,6 +24,7 @@ mod driver;
 mod event_loop;
 mod history;
 mod link;
+mod logins;
 mod replies;
 mod reported;
 mod rows;

@@ -6,6 +6,7 @@ use weir_dataplane::{Report, SessionId};
 use super::client::{Arrival, Ending};
 use super::crew::session_of;
 use super::event_loop::Loop;
+use super::logins;
 use super::rows;
 use super::scenario::Scenario;
 use super::script::{self, Asked, Expected};
@@ -21,7 +22,7 @@ impl World {
             let (home, now) = (self.clients[number].home, self.now());
             let accepted = match &mut self.crew {
                 Some(crew) => crew.accept().then(|| session_of(number)),
-                None => self.loops[home].dataplane.handle_accept(now),
+                None => logins::accept(&mut self.loops[home].dataplane, now),
             };
             let Some(session) = accepted else { return };
             self.clients[number].session = Some(session);

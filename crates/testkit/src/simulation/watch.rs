@@ -3,6 +3,7 @@
 use weir_dataplane::{Dataplane, Report};
 use weir_timing::Instant;
 
+use super::logins;
 use super::rows::{self, Rows};
 use super::windows::Windows;
 
@@ -83,7 +84,7 @@ impl Watch {
 /// A client comes, asks for the version, and goes.
 fn visit(dataplane: &mut Dataplane, watching: Watching, now: Instant) -> Result<(), String> {
     // While it drains there is only somebody who is refused.
-    let Some(session) = dataplane.handle_accept(now) else { return Ok(()) };
+    let Some(session) = logins::accept(dataplane, now) else { return Ok(()) };
     if watching.arrivals {
         dataplane.note_arrival(session, now, rows::arrival(now));
     }
