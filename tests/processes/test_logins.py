@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import signal
 import socket
 import subprocess
 import threading
@@ -351,6 +352,9 @@ def test_the_file_is_read_again_while_clients_come_and_ask(
         except (AssertionError, OSError) as failure:
             failures.append(failure)
 
+    def clients_go_on(enough: int) -> None:
+        eventually(lambda: sum(rounds) >= enough or bool(failures), "clients go on")
+
     threads = [threading.Thread(target=comes_and_asks, args=(number,)) for number in range(3)]
     for thread in threads:
         thread.start()
@@ -368,7 +372,7 @@ def test_the_file_is_read_again_while_clients_come_and_ask(
         assert "Xyzzy" not in said, said
         with logged_in(proxy.address, b"user", b"other-%d" % number):
             pass
-        eventually(lambda before=before: sum(rounds) >= before + 6 or bool(failures), "clients go on")
+        clients_go_on(before + 6)
     done.set()
     for thread in threads:
         thread.join(LIVENESS_S)
@@ -564,7 +568,7 @@ def test_a_password_is_nowhere(
         held = items(direct)
         assert held
         seen["items"] = repr(held).encode()
-    proxy.signal(15)
+    proxy.signal(signal.SIGTERM)
     assert proxy.wait() == 0
     seen["log"] = proxy.output().encode()
     seen["trace"], seen["windows"] = trace.read_bytes(), windows.read_bytes()
