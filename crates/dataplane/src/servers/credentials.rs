@@ -5,6 +5,7 @@
 
 use crate::wire::secret::Secret;
 use std::fmt;
+use weir_protocol::Violation;
 
 /// A name and a password.
 #[derive(Clone, PartialEq, Eq)]
@@ -29,12 +30,32 @@ impl Credentials {
         self.message.bytes()
     }
 
-    /// Whether the password stands somewhere in what a server has said.
+    /// Whether the password stands somewhere in what a server has said, or has begun at the end of what is kept of that.
     pub(super) fn are_in(&self, said: &[u8]) -> bool {
         let password = self.password.bytes();
-        !password.is_empty() && said.windows(password.len()).any(|window| window == password)
+        let is_inside = !password.is_empty() && said.windows(password.len()).any(|window| window == password);
+        is_inside || (BEGINNING_BYTES_MIN..password.len()).any(|len| said.ends_with(&password[..len]))
+    }
+
+    /// What is wrong with a reply, for whoever looks for the trouble, without the password.
+    pub(super) fn leave_out_of(&self, reason: Violation) -> Violation {
+        match reason {
+            Violation::UnexpectedLine(line) if self.are_in(line.as_bytes()) => {
+                Violation::UnexpectedLine(REPEATED.to_owned())
+            }
+            Violation::BadValueLine(line) if self.are_in(line.as_bytes()) => {
+                Violation::BadValueLine(REPEATED.to_owned())
+            }
+            other => other,
+        }
     }
 }
+
+/// In the place of a server's words with the password in them.
+pub(super) const REPEATED: &str = "(it repeats the password)";
+
+/// Anything may end with fewer bytes of it.
+const BEGINNING_BYTES_MIN: usize = 3;
 
 impl fmt::Debug for Credentials {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -56,7 +77,11 @@ mod tests {
     fn what_repeats_the_password_is_known_and_no_text_has_it() {
         let credentials = Credentials::new(b"weir", b"word");
         assert!(credentials.are_in(b"ERROR weir word\r\n") && credentials.are_in(b"word"));
-        assert!(!credentials.are_in(b"ERROR weir\r\n") && !credentials.are_in(b"wor"));
+        assert!(credentials.are_in(b"ERROR weir wor"), "the rest is cut off");
+        assert!(!credentials.are_in(b"ERROR weir\r\n") && !credentials.are_in(b"wor\r\n"));
+        let reason = |line: &str| credentials.leave_out_of(Violation::UnexpectedLine(line.to_owned()));
+        assert_eq!(reason("weir word"), Violation::UnexpectedLine(REPEATED.to_owned()));
+        assert_eq!(reason("weir"), Violation::UnexpectedLine("weir".to_owned()));
         assert_eq!(format!("{credentials:?}"), "Credentials");
     }
 }

@@ -23,7 +23,10 @@
 //! [`Greeting`] owns one question on one connection; [`Questions`] what a server has shown of the questions that it knows, over all its
 //! connections.
 
-use crate::{servers::credentials::Credentials, wire::version::Version};
+use crate::{
+    servers::credentials::{Credentials, REPEATED},
+    wire::version::Version,
+};
 use std::sync::Arc;
 use weir_protocol::{Expected, ReplyScanner, Status};
 
@@ -71,6 +74,9 @@ pub(crate) struct Questions {
 
 /// This number of times in a row is no accident: a server that is ending still has connections made to it.
 const CLOSED_MAX: u8 = 3;
+
+/// What an excerpt has of a reply.
+const EXCERPT_BYTES: usize = 60;
 
 /// Nobody stores these.
 const GETS: [&[u8]; 4] = [
@@ -219,10 +225,11 @@ impl Greeting {
 
     /// The beginning of what came, for whoever looks for the trouble.
     pub(crate) fn excerpt(&self) -> String {
-        if self.credentials.as_ref().is_some_and(|it| it.are_in(&self.reply)) {
-            return "(it repeats the password)".to_owned();
+        let kept = &self.reply[..self.reply.len().min(EXCERPT_BYTES)];
+        if self.credentials.as_ref().is_some_and(|it| it.are_in(&self.reply) || it.are_in(kept)) {
+            return REPEATED.to_owned();
         }
-        String::from_utf8_lossy(&self.reply[..self.reply.len().min(60)]).trim_end().to_owned()
+        String::from_utf8_lossy(kept).trim_end().to_owned()
     }
 }
 
@@ -297,7 +304,15 @@ mod tests {
                 greeting.handle_bytes(b"HTTP/1.1 400 set weir-login 0 0 9 weir word\r\n"),
                 Greeted::Nonsense
             );
-            assert_eq!(greeting.excerpt(), "(it repeats the password)");
+            assert_eq!(greeting.excerpt(), REPEATED);
+            for cut in ["wo", "wor", "word"] {
+                let mut greeting =
+                    Greeting::new(question, Some(Arc::new(Credentials::new(b"weir", b"word"))));
+                let said = format!("{}{cut}", "x".repeat(EXCERPT_BYTES - cut.len()));
+                greeting.handle_bytes(format!("{said}s\r\n").as_bytes());
+                let expected = if cut == "wo" { said.as_str() } else { REPEATED };
+                assert_eq!(greeting.excerpt(), expected);
+            }
             assert!(!format!("{:?}", greeting.credentials).contains("word"));
         }
     }

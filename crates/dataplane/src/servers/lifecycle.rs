@@ -430,6 +430,10 @@ impl Lifecycle {
     pub(super) fn give_up_connection(&mut self, server: Slot, reason: Violation, now: Instant) {
         self.counters.server_violations += 1;
         self.notices.disconnect(server);
+        let reason = match &self.credentials {
+            Some(credentials) => credentials.leave_out_of(reason),
+            None => reason,
+        };
         let said = reason.to_string();
         self.connections[server].note_trouble(reason);
         self.note_change(server, ServerChange::Replaced(ReplacedReason::Garbage { said: said.clone() }));
