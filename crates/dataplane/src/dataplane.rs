@@ -35,7 +35,7 @@ impl Dataplane {
 
     /// The same, in a process that has several: all of them share one [`Freshness`].
     pub fn sharing(config: Config, table: Arc<Table>, freshness: Arc<Freshness>, now: Instant) -> Self {
-        let requests = Requests::new(&config);
+        let requests = Requests::new(&config, &freshness);
         let mut dataplane = Self { requests, base: Base::new(config, &table, freshness, now) };
         dataplane.base.open_mailbox(now);
         dataplane.handle_table(table, now);

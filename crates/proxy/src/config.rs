@@ -226,6 +226,7 @@ impl Config {
             slice_bytes: if is_event { SLICE_BYTES } else { usize::MAX },
             multiget: settings.multiget,
             join_gets: settings.join_gets,
+            ask_once: settings.ask_once,
             on_failure: settings.on_failure,
             write_policy: settings.write_policy,
             replicas_required: settings.replicas_required,

@@ -13,7 +13,7 @@ use super::{
     },
 };
 use weir_dataplane::{
-    JoinGets, Multiget, OnFailure, OnStale, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy,
+    AskOnce, JoinGets, Multiget, OnFailure, OnStale, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy,
 };
 use weir_routing::{HashTag, KeyHash, Placement};
 
@@ -222,6 +222,10 @@ settings! {
         /// Whether gets of several requests that leave for a server together are put into one message, which costs the server less:
         /// on or off. Use off to see every request by itself at the server
         join_gets: Choice<JoinGets> { heading: REPLICAS, default: "on" },
+        /// Whether a get waits for the reply to an earlier get of its key that is with the server already: on or off. Turn it on
+        /// where many clients ask for the same keys at once, and all that write those keys come through this process
+        /// (docs/operate/hot-keys.md)
+        ask_once: Choice<AskOnce> { heading: REPLICAS, default: "off", engines: EVENT },
         /// Client connections at once, over all loops; more get an error and are closed. Raise it together with the limit of file
         /// descriptors: with too few of them it is lowered, as the log says at the start (docs/operate/run.md)
         max_connections: Number<usize> { heading: LIMITS, default: "10000", place: Place::DefaultPool, least: "1", why: "no client could connect" },
