@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
+    "DEFAULT_MARGINS",
     "EVENT_SUFFIX",
     "HEADLINES",
     "KINDS",
     "Claim",
+    "Margins",
     "PublishedSource",
     "SectionSpec",
     "StudySet",
@@ -51,6 +53,21 @@ HEADLINES = ("effects", "replication", "writes", "multigets", "beside")
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Margins(_Strict):
+    """What counts as reached, as met and as held, in percent: fixed in the file before there are data.
+
+    ``maximum``: a level of clients is at the maximum where it reaches the plateau but for so much. ``prediction_throughput`` and
+    ``prediction_response``: a prediction is met where what was measured lies so near to it.
+    """
+
+    maximum: Annotated[float, Field(gt=0.0, lt=50.0)] = 5.0
+    prediction_throughput: Annotated[float, Field(gt=0.0, lt=50.0)] = 5.0
+    prediction_response: Annotated[float, Field(gt=0.0, lt=50.0)] = 10.0
+
+
+DEFAULT_MARGINS = Margins()
 
 
 class Claim(_Strict):
@@ -115,6 +132,7 @@ class StudySet(_Strict):
     engine: Literal["event", "pool", "split"]
     published: str = ""
     without_network: list[str] = Field(default_factory=list)
+    margins: Margins = DEFAULT_MARGINS
     sections: Annotated[list[SectionSpec], Field(min_length=1)]
 
     @property
