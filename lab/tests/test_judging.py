@@ -23,6 +23,8 @@ from weir_lab.theory.linear import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
 FEW, MANY = 500, 10_000
 DRAWS = [pytest.param(FEW, id="few"), pytest.param(MANY, id="many", marks=pytest.mark.long)]
 ALPHA = 0.05
@@ -34,13 +36,18 @@ def at_most(share: float, wanted: float, draws: int) -> None:
 
 
 def curve_runs(
-    truth: Sequence[float], rng: np.random.Generator, spread: float, blocks: int, *, night: bool = False
+    truth: Sequence[float] | NDArray[np.float64],
+    rng: np.random.Generator,
+    spread: float,
+    blocks: int,
+    *,
+    night: bool = False,
 ) -> list[MeasuredRun]:
     """Blocks that differ by 5 %; at ``night`` a block has the last three levels, and one or two of the others: one of eight layouts."""
     runs, layout = [], np.random.default_rng(int(rng.integers(8)))
     for block in range(blocks):
         common = rng.normal(0.0, 0.05)
-        there = range(len(truth))
+        there = list(range(len(truth)))
         if night and block > 0:
             there = sorted({*range(len(truth) - 3, len(truth)), *layout.integers(0, len(truth), 2).tolist()})
         runs += [

@@ -28,8 +28,7 @@ from weir_lab.report.numbers.stations import Usage, bottleneck, link_bounds, tig
 from weir_lab.report.numbers.sweeps import TwoLevelFactor
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel, draw
-from weir_lab.report.sections import claims
-from weir_lab.report.sections.claims import RULES
+from weir_lab.report.sections.claims import RULES, rules
 
 DATA = Path(__file__).parent / "data" / "whole"
 STUDIES = Path(__file__).parents[2] / "studies"
@@ -220,11 +219,14 @@ def test_a_chart_tells_each_value_and_keeps_its_ticks_apart() -> None:
 
 def test_every_key_of_a_set_is_documented_and_no_other() -> None:
     page = (STUDIES.parent / "docs" / "measure" / "whole-studies.md").read_text()
-    rows = [row.split(" | ")[0] for row in page.splitlines() if row.startswith("| `")]
+    keys_of_a_set, _, conclusions = page.partition("## What the page decides by rule")
+    rows = [row.split(" | ")[0] for row in keys_of_a_set.splitlines() if row.startswith("| `")]
     documented = {word for row in rows for word in re.findall(r"`([a-z_]+)`", row)}
     models = (StudySet, SectionSpec, Claim)
     keys = {field.alias or name for model in models for name, field in model.model_fields.items()}
     assert documented == keys - {"sections", "claims"}
+    rows = [row.split(" | ")[0] for row in conclusions.splitlines() if row.startswith("| `")]
+    assert {word for row in rows for word in re.findall(r"`([a-z_]+)`", row)} == set(RULES)
 
 
 def test_all_quick_studies_are_planned_to_fit_into_an_hour_and_a_half(tmp_path: Path) -> None:
@@ -254,4 +256,4 @@ def test_the_x_of_proxies_is_no_sign_between_two_factors(term: str, letters: str
     factors = (TwoLevelFactor("A", "proxies", 1, 2, ()), TwoLevelFactor("B", "servers", 1, 3, ()))
     claim: Any = SimpleNamespace(args={"term": term})
     design: Any = SimpleNamespace(factors=factors)
-    assert claims._term(claim, design) == letters
+    assert rules._term(claim, design) == letters

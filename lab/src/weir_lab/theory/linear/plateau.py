@@ -79,7 +79,7 @@ def plateau_of(model: LogModel, levels: Sequence[Hashable], share: float = 0.95,
     if len(set(levels)) < 2:
         raise LayoutError("A maximum needs at least two levels.")
     fit, spread = _fit_for(model, levels)
-    means = _means(model, fit, levels)
+    means = _means(fit, levels)
     sure, nearest = _surest(fit, spread, means, math.log(share))
     shown = tuple(level for level in levels if sure[level] <= alpha)
     least = min(sure.values())
@@ -101,7 +101,7 @@ def _fit_for(model: LogModel, levels: Sequence[Hashable]) -> tuple[Fit, Spread]:
     return fit, model.spread if fit is model.fit else spread_of(fit)
 
 
-def _means(model: LogModel, fit: Fit, levels: Sequence[Hashable]) -> dict[Hashable, float]:
+def _means(fit: Fit, levels: Sequence[Hashable]) -> dict[Hashable, float]:
     known = dict(zip(fit.layout.cells, fit.means.tolist(), strict=True))
     return {level: known[level] for level in levels}
 
