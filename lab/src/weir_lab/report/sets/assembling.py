@@ -28,6 +28,7 @@ from weir_lab.report.sections import (
     traces,
 )
 from weir_lab.report.sections.claims import FAMILY_TEXT, Held, judge_set
+from weir_lab.report.sets.quotas import quota_check, quota_limits
 from weir_lab.theory.units import count_text
 
 if TYPE_CHECKING:
@@ -103,6 +104,9 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
     parts = [
         _section(study_set, spec, readings, sources, known[0] if known else None, pace) for spec in study_set.sections
     ]
+    checks = [
+        check for *_, task in parts if task is not None and (check := quota_check(study_set, task)) is not None
+    ]
     sections = _judged(study_set, parts)
     if strict:
         absent = [f"{section.title}: {section.missing}" for section, *_ in sections if section.missing]
@@ -129,7 +133,7 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
             for file, event in readings
         },
         under=f"Pace {pace}, testbed {testbed},",
-        limits=(_made(whole, list(readings.values())),),
+        limits=(_made(whole, list(readings.values())), *quota_limits(checks)),
         details=others,
         findings_text=FAMILY_TEXT if any(section.findings for section in whole) else "",
         steps=(
@@ -192,6 +196,9 @@ def _section(
     errors = smaller.error_table(Task(spec, sweeps, (), study_set.published))
     if errors is not None:
         blocks.append(errors)
+    check = quota_check(study_set, task) if task is not None and blocks else None
+    if check is not None:
+        blocks.append(check.table)
     basis = basis_of([cell for sweep in sweeps for cell in sweep.cells]) if blocks else ""
     if basis:
         blocks.append(Text(f"What the intervals rest on: {basis}.", note=True))
