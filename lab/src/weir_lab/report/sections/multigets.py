@@ -237,8 +237,9 @@ def _comparison(task: Task, modes: dict[str, list[CellReadings]]) -> Table:
             )
     return Table(
         f"{task.spec.name}-comparison",
-        "Exploratory: gets over their keys, by mode, with 95 % intervals over runs. Change: of the mean response time from whole to sharded "
-        "at the same size, from the linear model of all cells, with 95 % intervals that hold together for all sizes; shown: without 0.",
+        "Exploratory: gets over their keys, by mode, with 95 % intervals over runs. Change: of the mean response time from whole to "
+        "sharded at the same size, from the linear model of all cells, with 95 % intervals that hold together for all sizes; shown: "
+        "without 0.",
         ("Mode", "Keys", "Gets (ms)", "X (requests/s)", "Keys (keys/s)", "Change (%)", "Shown", "Runs"),
         tuple(rows),
     )
