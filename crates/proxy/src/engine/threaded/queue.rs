@@ -551,6 +551,11 @@ impl Queue {
         self.inner().home.clone()
     }
 
+    /// How many of its workers may serve at once, now.
+    pub(crate) fn crew(&self) -> u64 {
+        self.inner().wake_ups.crew(self.clock.now()).now
+    }
+
     /// The queue as it was at the end of window `index`.
     pub(crate) fn report_at_end(&self, index: u64) -> QueueReport {
         let inner = self.inner();
