@@ -104,9 +104,7 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
     parts = [
         _section(study_set, spec, readings, sources, known[0] if known else None, pace) for spec in study_set.sections
     ]
-    checks = [
-        check for *_, task in parts if task is not None and (check := quota_check(study_set, task)) is not None
-    ]
+    checks = [check for *_, task in parts if task is not None and (check := quota_check(study_set, task)) is not None]
     sections = _judged(study_set, parts)
     if strict:
         absent = [f"{section.title}: {section.missing}" for section, *_ in sections if section.missing]
