@@ -56,8 +56,8 @@ def curve_runs(
     return runs
 
 
-# Shares of the maximum: the third is on the plateau; it and another are just below; one level is the largest, and the third near it; and
-# it is just below, where nothing but one comparison keeps it from being called.
+# Shares of the maximum. The third level is on the plateau; it and another are just below; one level is the largest, and the third near it.
+# In the last the third is just below, and only one comparison keeps it from being called the maximum.
 CURVES = {
     "saturates": (0.10, 0.60, 0.97, 1.0, 1.0, 1.0),
     "at the limit": (0.10, 0.60, 0.9499, 1.0, 0.9499, 1.0),
@@ -67,15 +67,15 @@ CURVES = {
 
 
 def over_maxima(name: str, spread: float, blocks: int, draws: int, *, night: bool = False) -> dict[str, float]:
-    """Shares of studies: a level wrongly on the plateau; told at all; the first right; the value's interval without its truth."""
+    """Shares of studies: a level wrongly on the plateau; decided at all; the first right; the value's interval without its truth."""
     truth = np.array(CURVES[name])
     rng = np.random.default_rng([draws, blocks, len(name)])
-    wrong, told, right, missed, off = 0, 0, 0, 0, []
+    wrong, decided, right, missed, off = 0, 0, 0, 0, []
     for _ in range(draws):
         found = plateau_of(LogModel(curve_runs(truth, rng, spread, blocks, night=night)), range(truth.size))
         on = [int(str(level)) for level in found.levels]
         wrong += any(truth[level] < 0.95 for level in on)
-        told += bool(on)
+        decided += bool(on)
         right += bool(on) and on[0] == int(np.argmax(truth >= 0.95))
         if found.value is not None:
             meant = float(np.exp(np.mean(np.log(truth[on]))))
@@ -85,9 +85,9 @@ def over_maxima(name: str, spread: float, blocks: int, draws: int, *, night: boo
             assert found.times_more > 1.0
     return {
         "wrong": wrong / draws,
-        "told": told / draws,
+        "decided": decided / draws,
         "first right": right / draws,
-        "value missed": missed / max(1, told),
+        "value missed": missed / max(1, decided),
         "bias": float(np.mean(off)) if off else 0.0,
     }
 
@@ -102,25 +102,25 @@ def test_no_level_is_called_the_maximum_that_does_not_reach_it(name: str, draws:
         assert abs(found["bias"]) < 0.01, found
 
 
-def test_a_maximum_is_found_where_runs_are_alike_and_not_told_where_they_are_not() -> None:
+def test_a_maximum_is_found_where_runs_are_alike_and_not_decided_where_they_are_not() -> None:
     quiet = over_maxima("saturates", 0.005, 5, 200)
     loud = over_maxima("saturates", 0.08, 3, 200)
-    assert quiet["told"] == 1.0
+    assert quiet["decided"] == 1.0
     assert quiet["first right"] > 0.5
-    assert loud["told"] < 0.1
+    assert loud["decided"] < 0.1
     at_most(quiet["value missed"], 0.08, 200)
 
 
 def test_how_much_more_data_a_maximum_takes_is_what_it_takes() -> None:
-    """The plateau is told in some 4 of 5 studies that have so many more runs."""
+    """The plateau is decided in some 4 of 5 studies that have that many more runs."""
     truth = (0.2, 0.7, 1.0, 1.0, 1.0)
     rng = np.random.default_rng(5)
     asked = [plateau_of(LogModel(curve_runs(truth, rng, 0.03, 4)), range(len(truth))).times_more for _ in range(60)]
     times = float(np.median([one for one in asked if one > 1.0]))
     assert 1.5 < times < 20.0
     blocks = math.ceil(4 * times)
-    told = [plateau_of(LogModel(curve_runs(truth, rng, 0.03, blocks)), range(len(truth))).shown for _ in range(60)]
-    assert np.mean(told) > 0.6
+    decided = [plateau_of(LogModel(curve_runs(truth, rng, 0.03, blocks)), range(len(truth))).shown for _ in range(60)]
+    assert np.mean(decided) > 0.6
 
 
 def test_exact_data_have_an_exact_maximum() -> None:
@@ -156,9 +156,9 @@ def conclusions(rng: np.random.Generator, truths: Sequence[tuple[float, float, f
 
 
 def over_families(truths: Sequence[tuple[float, float, float]], draws: int) -> tuple[float, float]:
-    """Share of studies with any wrong conclusion, and of conclusions that are told."""
+    """Share of studies with any wrong conclusion, and of conclusions that are decided."""
     rng = np.random.default_rng([draws, len(truths)])
-    wrong, told = 0, 0
+    wrong, decided = 0, 0
     for _ in range(draws):
         found = judge_all(conclusions(rng, truths))
         false = [
@@ -166,8 +166,8 @@ def over_families(truths: Sequence[tuple[float, float, float]], draws: int) -> t
             for one, (truth, low, high) in zip(found, truths, strict=True)
         ]
         wrong += any(false)
-        told += sum(one.answer is not Answer.CANNOT_TELL for one in found)
-    return wrong / draws, told / draws / len(truths)
+        decided += sum(one.answer is not Answer.CANNOT_TELL for one in found)
+    return wrong / draws, decided / draws / len(truths)
 
 
 INF = math.inf
@@ -181,12 +181,12 @@ FAMILIES = {
 @pytest.mark.parametrize("draws", DRAWS)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_chance_of_any_wrong_conclusion_is_held(name: str, draws: int) -> None:
-    wrong, told = over_families(FAMILIES[name], draws)
-    print(name, wrong, told)
+    wrong, decided = over_families(FAMILIES[name], draws)
+    print(name, wrong, decided)
     at_most(wrong, ALPHA, draws)
 
 
-def test_clear_conclusions_are_told() -> None:
+def test_clear_conclusions_are_decided() -> None:
     assert over_families([(6.0, 0.0, INF)] * 12, 200)[1] > 0.95
     assert over_families([(0.0, -6.0, 6.0)] * 12, 200)[1] > 0.95
 
@@ -217,7 +217,7 @@ def test_several_questions_hold_together_and_fail_by_one() -> None:
 
 
 @pytest.mark.parametrize("truth", [0.9, 1.3])
-def test_with_so_many_more_runs_it_is_told_in_four_of_five(truth: float) -> None:
+def test_with_so_many_more_runs_it_is_decided_in_four_of_five(truth: float) -> None:
     rng = np.random.default_rng(8)
 
     def one(runs: int) -> Within:
@@ -226,8 +226,8 @@ def test_with_so_many_more_runs_it_is_told_in_four_of_five(truth: float) -> None
 
     error = 0.5 / math.sqrt(6)
     times = Within(Estimate(truth, error, 5.0), 1.0).times_more(ALPHA)
-    told = [judge_all([[one(math.ceil(6 * times))]])[0].answer is not Answer.CANNOT_TELL for _ in range(400)]
-    assert 0.75 < np.mean(told) <= 1.0
+    decided = [judge_all([[one(math.ceil(6 * times))]])[0].answer is not Answer.CANNOT_TELL for _ in range(400)]
+    assert 0.75 < np.mean(decided) <= 1.0
 
 
 def test_counts_are_judged_by_poissons_interval() -> None:
@@ -242,13 +242,15 @@ def test_counts_are_judged_by_poissons_interval() -> None:
     assert (low, high) == pytest.approx((0.6187, 8.7673), abs=1e-4)
 
 
-def told_by_five_blocks(spread: float, draws: int) -> dict[str, float]:
+def decided_by_five_blocks(spread: float, draws: int) -> dict[str, float]:
     """How often a night's five blocks tell what is true, at the first of Holm's levels of eight conclusions.
 
     Two curves of nine levels, one 10 % above the other, saturated from the fifth level on; blocks 3 % apart.
     """
     truth, rng = np.array([0.1, 0.3, 0.6, 0.9, 1.0, 1.0, 1.0, 1.0, 1.0]), np.random.default_rng([draws, 11])
-    told = dict.fromkeys(("maximum", "same within 5 %", "same within 10 %", "10 % more", "within 5 % of a number"), 0)
+    decided = dict.fromkeys(
+        ("maximum", "same within 5 %", "same within 10 %", "10 % more", "within 5 % of a number"), 0
+    )
     for _ in range(draws):
         runs = []
         for block in range(5):
@@ -257,19 +259,19 @@ def told_by_five_blocks(spread: float, draws: int) -> dict[str, float]:
                 runs.append(MeasuredRun(place, rate * math.exp(common + rng.normal(0.0, spread)), block))
         model = LogModel(runs)
         same, more = model.contrast({6: 1.0, 5: -1.0}), model.contrast({15: 1.0, 6: -1.0})
-        told["maximum"] += plateau_of(model, range(9)).shown
-        told["same within 5 %"] += Within(same, math.log(0.95), math.log(1.05)).p_holds <= ALPHA / 8
-        told["same within 10 %"] += Within(same, math.log(0.9), math.log(1.1)).p_holds <= ALPHA / 8
-        told["10 % more"] += Within(more, 0.0).p_holds <= ALPHA / 8
-        told["within 5 % of a number"] += Within(model.pooled([6]), math.log(0.95), math.log(1.05)).p_holds <= ALPHA
-    return {name: count / draws for name, count in told.items()}
+        decided["maximum"] += plateau_of(model, range(9)).shown
+        decided["same within 5 %"] += Within(same, math.log(0.95), math.log(1.05)).p_holds <= ALPHA / 8
+        decided["same within 10 %"] += Within(same, math.log(0.9), math.log(1.1)).p_holds <= ALPHA / 8
+        decided["10 % more"] += Within(more, 0.0).p_holds <= ALPHA / 8
+        decided["within 5 % of a number"] += Within(model.pooled([6]), math.log(0.95), math.log(1.05)).p_holds <= ALPHA
+    return {name: count / draws for name, count in decided.items()}
 
 
 @pytest.mark.parametrize("draws", [pytest.param(60, id="few"), pytest.param(2000, id="many", marks=pytest.mark.long)])
 def test_five_blocks_tell_much_where_runs_are_alike_and_little_where_they_are_not(draws: int) -> None:
-    found = {spread: told_by_five_blocks(spread, draws) for spread in (0.01, 0.02, 0.03, 0.05)}
-    for spread, told in found.items():
-        print(spread, told)
+    found = {spread: decided_by_five_blocks(spread, draws) for spread in (0.01, 0.02, 0.03, 0.05)}
+    for spread, decided in found.items():
+        print(spread, decided)
     assert min(found[0.01][name] for name in ("maximum", "same within 5 %", "same within 10 %", "10 % more")) > 0.9
     assert found[0.05]["same within 5 %"] < 0.05
     assert found[0.05]["within 5 % of a number"] < 0.3

@@ -168,7 +168,7 @@ def _pairs(modes: dict[str, list[CellReadings]]) -> list[tuple[int, Change]]:
 
 
 def _both(modes: dict[str, list[CellReadings]]) -> list[tuple[int, CellReadings, CellReadings]]:
-    """Keys, and the cells that ask for so many whole and split."""
+    """Keys, and the cells that ask for this number of them whole and split."""
     whole = {cell.settings.multiget_keys: cell for cell in modes.get("whole", [])}
     return [
         (keys, whole[keys], cell) for cell in modes.get("sharded", []) if (keys := cell.settings.multiget_keys) in whole
@@ -176,7 +176,7 @@ def _both(modes: dict[str, list[CellReadings]]) -> list[tuple[int, CellReadings,
 
 
 def both_modes(task: Task) -> list[tuple[int, CellReadings, CellReadings]]:
-    """Keys, and the cells that ask for so many whole and split."""
+    """Keys, and the cells that ask for this number of them whole and split."""
     return _both(_modes(task))
 
 

@@ -306,7 +306,7 @@ def _summary(
         verbs = {
             "holds": ("holds", "hold"),
             "does not hold": ("does not hold", "do not hold"),
-            "cannot tell": ("cannot be told", "cannot be told"),
+            "cannot tell": ("cannot be decided", "cannot be decided"),
             "no data": ("has no data", "have no data"),
         }
         reported = ", ".join(

@@ -45,7 +45,7 @@ class Meeting:
     low: float | None = None
     high: float | None = None
     times_more: float = math.inf
-    """How many times the runs would tell in 4 of 5 studies, if the truth were what was found; 1 where it is told."""
+    """How many times the runs would tell in 4 of 5 studies, if the truth were what was found; 1 where it is decided."""
 
     @property
     def met(self) -> bool:

@@ -9,7 +9,7 @@
 A conclusion *holds* where the interval lies between its limits, and does not where the interval lies beyond one of them. One limit may be
 infinite (more, less); with both it is an equivalence test (the same within a margin; Schuirmann, J. Pharmacokin. Biopharm. 15, 1987).
 Intervals grow with their level and never jump, so that "the interval at level 1 − p just decides" is a p value of either statement. Over
-those of a study goes Holm's procedure (Scand. J. Statist. 6, 1979): with a chance of 95 % no conclusion is told wrongly.
+those of a study goes Holm's procedure (Scand. J. Statist. 6, 1979): with a chance of 95 % no conclusion is judged wrongly.
 
 What consists of several questions holds where each of them does (an intersection needs no adjustment; Berger, Technometrics 24, 1982), and
 does not where any of them is shown not to, at Bonferroni's level. Limits stand in a file before the data are seen. Pure.
@@ -130,12 +130,12 @@ class Counted:
 
     @property
     def p_holds(self) -> float:
-        """Of so many or more at that rate."""
+        """Of this number or more at that rate."""
         return min(1.0, 2.0 * float(pdtrc(self.count - 1, self.rate * self.units))) if self.count else 1.0
 
     @property
     def p_fails(self) -> float:
-        """Of so many or fewer at that rate."""
+        """Of this number or fewer at that rate."""
         return min(1.0, 2.0 * float(pdtr(self.count, self.rate * self.units)))
 
     def interval(self, alpha: float) -> tuple[float, float]:

@@ -1,12 +1,12 @@
 """The maximum of a curve: the first of its levels that is shown to reach the plateau, and what the plateau is: `plateau_of`.
 
 The largest of noisy means is too large, and where it lies is chance. So a level counts as *on the plateau* where it is shown to reach a
-share of every other level, whichever of them is the largest: for each possible largest level b the contrasts of all others against b are
-judged together (Dunnett's, by the distribution of the largest |t|), and the least sure of these decides. If b is the true largest, all
-those statements are right together with the stated chance, and for other b they only say less. So with 95 % no level is called on the
-plateau that does not reach the share: no further adjustment for the choice of the largest, or for the number of levels (Hsu, "Constrained
+share of every other level, whichever of them is the largest. For each possible largest level b the contrasts of all others against b are
+judged together (Dunnett's, by the distribution of the largest |t|). The least sure of these decides. If b is the true largest, all those
+statements are right together with the stated chance; for other b they only say less. So with 95 % no level is called on the plateau that
+does not reach the share, without a further adjustment for the choice of the largest or the number of levels. References: Hsu, "Constrained
 simultaneous confidence intervals for multiple comparisons with the best", Ann. Statist. 12, 1984; Edwards and Hsu, J. Am. Stat. Assoc. 78,
-1983). The *value* is the mean of all levels on the plateau, with the interval of that mean. Pure.
+1983. The *value* is the mean of all levels on the plateau, with the interval of that mean. Pure.
 """
 
 from __future__ import annotations

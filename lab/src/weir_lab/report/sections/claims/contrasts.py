@@ -68,7 +68,7 @@ class AtMaximum:
         return self.within.interval(alpha) if self.within else (-math.inf, math.inf)
 
     def times_more(self, alpha: float) -> float:
-        """Until both are told."""
+        """Until both are decided."""
         plateau = self.maximum.plateau.times_more if self.maximum.plateau else 1.0
         return max(plateau, self.within.times_more(alpha) if self.within else 1.0)
 

@@ -126,7 +126,7 @@ def _asked_of_maximum(task: Task, maximum: Maximum, against: float, low: float, 
 
     def evidence(alpha: float) -> str:
         if ratio is None:
-            return f"the maximum cannot be told: {maximum.largest_text}"
+            return f"the maximum cannot be decided: {maximum.largest_text}"
         ends = [100.0 * math.exp(min(one, 700.0)) for one in (ratio.value, *question.interval(alpha))]
         shares = [number(one, 1) for one in ends]
         clients = count_text(maximum.cell.settings.clients, "client")
@@ -375,7 +375,7 @@ def _longest_stage(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> A
 
     def evidence(alpha: float) -> str:
         if not maximum.cells:
-            return f"the maximum cannot be told: {maximum.largest_text}"
+            return f"the maximum cannot be decided: {maximum.largest_text}"
         ends = [
             number(math.exp(min(one, 700.0)), 2)
             for one in (ratios[nearest].value, *Within(ratios[nearest]).interval(alpha))
