@@ -12,6 +12,7 @@
 //! | `inbound` | what a listener speaks, and how many handshakes are under way |
 //! | `outbound` | what servers are spoken to in |
 //! | `session` | one connection: its handshake, its records, its end |
+//! | `records` | which bytes towards a server stand in one record |
 //! | `line` | the transport of a connection, whether it is encrypted or not |
 //! | `news` | what became of a connection, to be counted |
 //!
@@ -22,6 +23,7 @@ mod inbound;
 pub(crate) mod line;
 pub(crate) mod news;
 mod outbound;
+mod records;
 pub(crate) mod session;
 #[cfg(test)]
 mod tests;

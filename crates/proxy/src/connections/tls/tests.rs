@@ -341,8 +341,10 @@ fn a_server_is_verified_and_what_is_encrypted_for_it_counts_as_sent() {
     let (shaken, mut client, ours, mut server, theirs) = shake("localhost");
     assert_eq!(shaken, Some(Shaken::Done));
     let message = vec![b'x'; 4 << 20];
-    let written = client.write(&ours, &message).expect("it is open");
-    assert!(written < message.len() && written.is_multiple_of(64 << 10), "{written} bytes");
+    let ends = [1000, message.len()];
+    let written = client.write_messages(&ours, &message, &mut ends.into_iter()).expect("it is open");
+    let parts = (written - 1000) % (16 << 10);
+    assert!(written < message.len() && parts == 0, "{written} bytes");
     let (mut scratch, mut got) = (vec![0; 256 << 10], 0);
     while got < written {
         match server.read(&theirs, &mut scratch, None) {

@@ -261,7 +261,8 @@ impl EventLoop {
 
     fn write_server(&mut self, server: Slot) {
         let Some(mut line) = self.servers.line(server) else { return };
-        match line.write(self.dataplane.server_output(server)) {
+        let ends = || self.dataplane.server_message_ends(server);
+        match line.write_messages(self.dataplane.server_output(server), ends) {
             Ok(count) => {
                 let now = self.stamp();
                 self.dataplane.handle_server_written(server, count, now);
