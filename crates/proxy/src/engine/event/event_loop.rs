@@ -10,7 +10,6 @@ use crate::{
         names::AddressBook,
         reads::Reads,
         sockets::Stream,
-        tls::news::News,
         transport::{Ended, Over, Transport},
     },
     engine::{
@@ -330,10 +329,14 @@ impl EventLoop {
         self.renew_addresses(Arc::clone(routing.book()));
     }
 
-    #[cold]
-    fn note_news(&mut self, id: SessionId, news: News) {
-        news.count(self.dataplane.counters_mut());
-        self.handshakes.end(id);
+    /// Sends what TLS has to say to a client, and notes what has become of its connection.
+    #[inline(never)]
+    fn tend_client(&mut self, id: SessionId) {
+        let client = self.clients.get_mut(id.index()).and_then(Option::as_mut);
+        if let Some(news) = client.and_then(Admitted::tend) {
+            news.count(self.dataplane.counters_mut());
+            self.handshakes.end(id);
+        }
     }
 
     fn close_client(&mut self, id: SessionId) {
@@ -373,6 +376,8 @@ impl EventLoop {
     }
 
     /// A connection that was begun has become ready for something.
+    #[cold]
+    #[inline(never)]
     fn finish_connecting(&mut self, slot: Slot) {
         match self.servers.look(slot) {
             Progress::Connected => {
@@ -386,6 +391,23 @@ impl EventLoop {
                 self.try_next_address(slot);
             }
             Progress::Open => {}
+        }
+    }
+
+    /// Something has come from a server to which a connection is being made.
+    #[cold]
+    #[inline(never)]
+    fn go_on_shaking(&mut self, slot: Slot) {
+        if self.servers.is_shaking(slot) {
+            self.finish_connecting(slot);
+        }
+    }
+
+    /// Sends what TLS has to say to a server, and notes why the connection is broken if TLS is to blame.
+    #[inline(never)]
+    fn tend_server(&mut self, slot: Slot) {
+        if let Some(reason) = self.servers.tend(slot) {
+            self.tell_no_tls(slot, reason);
         }
     }
 
@@ -503,24 +525,22 @@ impl Host for EventLoop {
         (0..self.clients.len()).map(SessionId::from_index).collect()
     }
 
-    #[inline]
+    // Twice per request: inlined, with what TLS alone needs out of line.
+    #[inline(always)]
     fn transport(&mut self, peer: Peer) -> Option<impl Transport> {
         match peer {
             // What is left of a client that is not to be read is read after `Event::Resume`.
             Peer::Client(id) if self.dataplane.wants_read(id) => {
                 let client = self.clients.get_mut(id.index())?.as_mut()?;
-                if client.is_shaking() && !self.handshakes.take_step() {
-                    self.dataplane.counters_mut().tls_handshakes_put_off += 1;
-                    self.door.read_later(peer);
+                if client.speaks_tls() && client.is_shaking() && !self.handshakes.take_step() {
+                    put_off(&mut self.dataplane, &mut self.door, peer);
                     return None;
                 }
                 Some(client.line())
             }
             Peer::Server(server) if self.dataplane.server_is_up(server) => self.servers.line(server),
             Peer::Server(server) => {
-                if self.servers.is_shaking(server) {
-                    self.finish_connecting(server);
-                }
+                self.go_on_shaking(server);
                 None
             }
             Peer::Client(_) => None,
@@ -551,19 +571,20 @@ impl Host for EventLoop {
         }
     }
 
-    #[inline]
+    // As `transport`: the kernel says with everything that it reports that a socket can be written to.
+    #[inline(always)]
     fn handle_writable(&mut self, peer: Peer) {
         match peer {
             Peer::Client(id) => {
-                let client = self.clients.get_mut(id.index()).and_then(Option::as_mut);
-                if let Some(news) = client.and_then(Admitted::tend) {
-                    self.note_news(id, news);
+                let client = self.clients.get(id.index()).and_then(Option::as_ref);
+                if client.is_some_and(Admitted::speaks_tls) {
+                    self.tend_client(id);
                 }
                 self.dataplane.handle_client_writable(id);
             }
             Peer::Server(server) if self.dataplane.server_is_up(server) => {
-                if let Some(reason) = self.servers.tend(server) {
-                    self.tell_no_tls(server, reason);
+                if self.servers.speaks_tls(server) {
+                    self.tend_server(server);
                 }
                 self.dataplane.handle_server_writable(server);
             }
@@ -616,6 +637,13 @@ impl Host for EventLoop {
     fn handle_woken(&mut self) {
         self.take_mail();
     }
+}
+
+/// A client's handshake goes on in the next turn.
+#[cold]
+fn put_off(dataplane: &mut Dataplane, door: &mut Door<Peer>, client: Peer) {
+    dataplane.counters_mut().tls_handshakes_put_off += 1;
+    door.read_later(client);
 }
 
 // ── tokens ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -119,13 +119,18 @@ impl ServerLinks {
         Some(Line::new(link.stream.as_ref()?, link.tls.as_deref_mut()))
     }
 
+    /// Whether TLS is spoken with this number's server, or is to be.
+    #[inline]
+    pub(super) fn speaks_tls(&self, slot: Slot) -> bool {
+        self.links[slot.index()].tls.is_some()
+    }
+
     /// Whether a connection is being made, and goes on when something comes.
     pub(super) fn is_shaking(&self, slot: Slot) -> bool {
         self.links.get(slot.index()).is_some_and(|link| link.tls.as_ref().is_some_and(|tls| tls.is_shaking()))
     }
 
     /// Sends what TLS still has of what was written. Returns why the connection is broken, if TLS is to blame.
-    #[inline]
     pub(super) fn tend(&mut self, slot: Slot) -> Option<String> {
         let link = &mut self.links[slot.index()];
         let (stream, tls) = (link.stream.as_ref()?, link.tls.as_mut()?);
