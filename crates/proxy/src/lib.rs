@@ -41,7 +41,7 @@ mod run;
 pub use config::settings::{
     Engine, Form, Layer, LogFormat, LogLevel, Place, PoolSettings, Setting, Settings, Table,
 };
-pub use config::{Config, ConfigError, Listen, Reread};
+pub use config::{Config, ConfigError, Listen, Reread, SaidOfServers};
 pub use connections::names::{Resolve, ResolveError, SystemResolver, unresolved};
 pub use connections::tls::TlsError;
 pub use notices::notice::{Notice, ServerNotice};

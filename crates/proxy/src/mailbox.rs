@@ -12,6 +12,7 @@
 use crate::connections::{
     client_limit::{Admitted, Refused},
     names::AddressBook,
+    tls::Outbounds,
 };
 use mio::{Poll, Token};
 use std::{
@@ -58,6 +59,7 @@ pub(crate) enum Message {
 pub(crate) struct Routing {
     table: Arc<Table>,
     book: Arc<AddressBook>,
+    outbounds: Arc<Outbounds>,
     timeout_ns: u64,
     /// Nothing is sent: it is dropped with the last of these.
     _taken: Sender<Infallible>,
@@ -68,10 +70,11 @@ impl Routing {
     pub(crate) fn new(
         table: Arc<Table>,
         book: Arc<AddressBook>,
+        outbounds: Arc<Outbounds>,
         timeout_ns: u64,
         taken: Sender<Infallible>,
     ) -> Self {
-        Self { table, book, timeout_ns, _taken: taken }
+        Self { table, book, outbounds, timeout_ns, _taken: taken }
     }
 
     pub(crate) fn table(&self) -> &Arc<Table> {
@@ -81,6 +84,11 @@ impl Routing {
     /// Where the servers are.
     pub(crate) fn book(&self) -> &Arc<AddressBook> {
         &self.book
+    }
+
+    /// What each server is spoken to in.
+    pub(crate) fn outbounds(&self) -> &Arc<Outbounds> {
+        &self.outbounds
     }
 
     /// How long a server may take.

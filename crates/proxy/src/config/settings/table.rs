@@ -117,16 +117,16 @@ settings! {
         tls_handshakes: Number<usize> { heading: TLS, default: "2048", least: "1", why: "no client could connect", engines: EVENT },
         /// Speak TLS to servers, whose names are verified. Turn it on where the network between proxy and servers is not yours
         /// alone (docs/operate/tls.md)
-        server_tls: Truth { heading: TLS, default: "false", engines: EVENT },
-        /// A PEM file with the authorities that sign the certificates of servers. Needed with --server-tls
-        server_ca: Maybe<File> { heading: TLS, engines: EVENT },
-        /// A PEM file with a certificate that the proxy shows to servers. Give it where servers demand one
-        server_cert: Maybe<File> { heading: TLS, engines: EVENT },
+        server_tls: Truth { heading: TLS, default: "false", engines: EVENT, reloads: true, place: Place::Server },
+        /// A PEM file with the authorities that sign the certificates of servers; read again by a reload. Needed with --server-tls
+        server_ca: Maybe<File> { heading: TLS, engines: EVENT, reloads: true, place: Place::Server },
+        /// A PEM file with a certificate that the proxy shows to servers; read again by a reload. Give it where servers demand one
+        server_cert: Maybe<File> { heading: TLS, engines: EVENT, reloads: true, place: Place::Server },
         /// A PEM file with the private key of --server-cert, without a passphrase; by default the same file
-        server_key: Maybe<File> { heading: TLS, engines: EVENT },
+        server_key: Maybe<File> { heading: TLS, engines: EVENT, reloads: true, place: Place::Server },
         /// The name that the certificate of every server has to have; by default the host as the server is given. Give it for
         /// servers by address, or by socket, with one certificate
-        server_name: Maybe<Text> { heading: TLS, value: "NAME", engines: EVENT },
+        server_name: Maybe<Text> { heading: TLS, value: "NAME", engines: EVENT, reloads: true, place: Place::Server },
         /// How requests are served (docs/understand/engines.md). Keep event, unless you compare ways of serving
         engine: Choice<Engine> { heading: SERVING, default: "event", value: "NAME", lists_words: true },
         /// Event loops; by default one for each core that the process may use. Give fewer where other programs need the cores

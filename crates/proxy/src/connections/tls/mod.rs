@@ -10,7 +10,8 @@
 //! |---|---|
 //! | `files` | certificates and keys as files have them |
 //! | `inbound` | what a listener speaks, and how many handshakes are under way |
-//! | `outbound` | what servers are spoken to in |
+//! | `outbound` | what a server is spoken to in |
+//! | `outbounds` | which of a table's servers are spoken to in that |
 //! | `session` | one connection: its handshake, its records, its end |
 //! | `records` | which bytes towards a server stand in one record |
 //! | `line` | the transport of a connection, whether it is encrypted or not |
@@ -23,6 +24,7 @@ mod inbound;
 pub(crate) mod line;
 pub(crate) mod news;
 mod outbound;
+mod outbounds;
 mod records;
 pub(crate) mod session;
 #[cfg(test)]
@@ -31,4 +33,5 @@ mod tests;
 pub(crate) use files::Named;
 pub use files::TlsError;
 pub(crate) use inbound::Inbound;
-pub(crate) use outbound::Outbound;
+pub(crate) use outbound::{Outbound, Terms};
+pub(crate) use outbounds::{Outbounds, Spoken};

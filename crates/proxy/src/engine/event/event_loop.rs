@@ -326,6 +326,7 @@ impl EventLoop {
     pub(crate) fn go_by(&mut self, routing: &Routing) {
         self.dataplane.set_timeout(routing.timeout_ns());
         self.dataplane.handle_table(Arc::clone(routing.table()), self.clock.now());
+        self.servers.take_outbounds(Arc::clone(routing.outbounds()));
         self.renew_addresses(Arc::clone(routing.book()));
     }
 
@@ -353,9 +354,9 @@ impl EventLoop {
 
     /// The dataplane wants a connection to this server.
     fn connect(&mut self, slot: Slot) {
-        let (endpoint, door) = (&self.dataplane.server(slot).endpoint, &self.door);
+        let (server, door) = (self.dataplane.server(slot), &self.door);
         let watch = |stream: &mut Stream| door.watch(token(Peer::Server(slot)), stream);
-        let begun = self.servers.connect(slot, endpoint, self.now, watch);
+        let begun = self.servers.connect(slot, server, self.now, watch);
         self.note_begun(slot, begun);
     }
 
@@ -442,7 +443,7 @@ impl EventLoop {
     }
 
     fn renew_if_moved(&mut self, slot: Slot) {
-        if self.servers.has_moved(slot, &self.dataplane.server(slot).endpoint) {
+        if self.servers.has_moved(slot, self.dataplane.server(slot)) {
             self.dataplane.handle_server_moved(slot);
         }
     }

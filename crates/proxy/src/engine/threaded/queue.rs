@@ -629,7 +629,7 @@ mod tests {
             Router::new(vec![Server::new("a", 1)], Placement::Modulo, 1).expect("one server is a pool");
         let (taken, all_have) = channel();
         let book = Arc::new(AddressBook::default());
-        (Routing::new(Arc::new(table.into()), book, timeout_ns, taken), all_have)
+        (Routing::new(Arc::new(table.into()), book, Arc::default(), timeout_ns, taken), all_have)
     }
 
     #[test]
