@@ -7,7 +7,7 @@ use crate::connections::tls::{
     files::{Named, TlsError},
     session::Session,
 };
-use rustls::{ClientConfig, ClientConnection, crypto::ring, pki_types::ServerName};
+use rustls::{ClientConfig, ClientConnection, client::Resumption, crypto::ring, pki_types::ServerName};
 use std::{fmt, path::PathBuf, sync::Arc};
 use weir_routing::Endpoint;
 
@@ -46,7 +46,7 @@ impl Outbound {
             .with_safe_default_protocol_versions()
             .map_err(failed)?
             .with_root_certificates(authorities.authorities()?);
-        let config = match &said.shown {
+        let mut config = match &said.shown {
             None => builder.with_no_client_auth(),
             Some((chain, key)) => {
                 let chain = Named::new("server-cert", chain);
@@ -55,6 +55,9 @@ impl Outbound {
                 built.map_err(|error| key.refused_as_key_of(chain, &error))?
             }
         };
+        // A memcached that asks for certificates breaks a handshake off that resumes a session (OpenSSL: session id context uninitialized).
+        // Connections to servers are few, and last.
+        config.resumption = Resumption::disabled();
         Ok(Self { said, config: Arc::new(config) })
     }
 
