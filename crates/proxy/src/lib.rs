@@ -44,6 +44,8 @@ pub use config::settings::{
 pub use config::{Config, ConfigError, Listen, Reread, SaidOfServers};
 pub use connections::names::{Resolve, ResolveError, SystemResolver, unresolved};
 pub use connections::tls::TlsError;
+#[cfg(feature = "fuzzing")]
+pub use connections::tls::fuzzing;
 pub use notices::notice::{Notice, ServerNotice};
 pub use process::error::RunError;
 pub use reload::resolver::NAMES_WAIT_MAX;

@@ -15,11 +15,14 @@
 //! | `session` | one connection: its handshake, its records, its end |
 //! | `records` | which bytes towards a server stand in one record |
 //! | `line` | the transport of a connection, whether it is encrypted or not |
+//! | `fuzzing` | what `fuzz/` checks of all this |
 //! | `news` | what became of a connection, to be counted |
 //!
 //! The protocol is rustls', the cryptography ring's (docs/decisions/0019-tls.md).
 
 mod files;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod inbound;
 pub(crate) mod line;
 pub(crate) mod news;
