@@ -57,6 +57,8 @@ pub(crate) struct EventLoop {
     servers: ServerLinks,
     clients: Vec<Option<Admitted>>,
     handshakes: Handshakes,
+    /// Whether any connection of it has spoken TLS. Where none has, requests cost nothing for it.
+    has_tls: bool,
     index: usize,
     notices: Arc<Notices>,
     questions: SyncSender<Question>,
@@ -97,6 +99,7 @@ impl EventLoop {
             batcher: Batcher::new(config.batching(), now),
             clients: Vec::new(),
             handshakes: Handshakes::new(config.settings.tls_handshake_timeout),
+            has_tls: false,
             index,
             notices: Arc::clone(&making.notices),
             questions: making.questions.clone(),
@@ -172,9 +175,8 @@ impl EventLoop {
 
     /// What follows from all that was read in a turn that began at `began`.
     pub(crate) fn finish_turn(&mut self, began: Instant) {
-        while let Some(id) = self.handshakes.next_late(self.now) {
-            self.dataplane.counters_mut().tls_handshakes_timed_out += 1;
-            self.close_client(id);
+        if self.has_tls {
+            self.end_late_handshakes();
         }
         self.dataplane.handle_time(self.now);
         self.carry_out_events();
@@ -228,7 +230,10 @@ impl EventLoop {
 
     #[inline]
     pub(crate) fn wait(&mut self, events: &mut Events) -> io::Result<()> {
-        let deadline = self.handshakes.begin_turn(self.dataplane.poll_timeout());
+        let mut deadline = self.dataplane.poll_timeout();
+        if self.has_tls {
+            deadline = self.handshakes.begin_turn(deadline);
+        }
         self.door.wait(events, deadline, self.now)
     }
 
@@ -330,6 +335,14 @@ impl EventLoop {
         self.renew_addresses(Arc::clone(routing.book()));
     }
 
+    #[inline(never)]
+    fn end_late_handshakes(&mut self) {
+        while let Some(id) = self.handshakes.next_late(self.now) {
+            self.dataplane.counters_mut().tls_handshakes_timed_out += 1;
+            self.close_client(id);
+        }
+    }
+
     /// Sends what TLS has to say to a client, and notes what has become of its connection.
     #[inline(never)]
     fn tend_client(&mut self, id: SessionId) {
@@ -371,6 +384,7 @@ impl EventLoop {
         if shortage != Shortage::default() {
             shortage.count(self.dataplane.counters_mut());
         }
+        self.has_tls |= self.servers.speaks_tls(slot);
         if progress == Progress::Failed {
             self.lose_server(slot, Ended::ByPeer);
         }
@@ -512,6 +526,7 @@ impl Host for EventLoop {
         if id.index() >= self.clients.len() {
             self.clients.resize_with(id.index() + 1, || None);
         }
+        self.has_tls |= client.speaks_tls();
         if client.is_shaking() {
             self.handshakes.begin(id, self.clock.now());
         }
@@ -533,7 +548,7 @@ impl Host for EventLoop {
             // What is left of a client that is not to be read is read after `Event::Resume`.
             Peer::Client(id) if self.dataplane.wants_read(id) => {
                 let client = self.clients.get_mut(id.index())?.as_mut()?;
-                if client.speaks_tls() && client.is_shaking() && !self.handshakes.take_step() {
+                if self.has_tls && client.is_shaking() && !self.handshakes.take_step() {
                     put_off(&mut self.dataplane, &mut self.door, peer);
                     return None;
                 }
@@ -577,14 +592,13 @@ impl Host for EventLoop {
     fn handle_writable(&mut self, peer: Peer) {
         match peer {
             Peer::Client(id) => {
-                let client = self.clients.get(id.index()).and_then(Option::as_ref);
-                if client.is_some_and(Admitted::speaks_tls) {
+                if self.has_tls {
                     self.tend_client(id);
                 }
                 self.dataplane.handle_client_writable(id);
             }
             Peer::Server(server) if self.dataplane.server_is_up(server) => {
-                if self.servers.speaks_tls(server) {
+                if self.has_tls {
                     self.tend_server(server);
                 }
                 self.dataplane.handle_server_writable(server);
