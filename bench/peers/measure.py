@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.harness.processes import Address
-from tests.harness.wire import Wire
+from tests.harness.wire import Connectable, Wire
 
 from .cells import Cell
 from .subjects import Subject
@@ -106,13 +105,13 @@ class CpuSampler:
 
 
 def run(
-    weir: Path, cell: Cell, subject: Subject, servers: Sequence[tuple[Address, int]], plan: Plan, seed: int
+    weir: Path, cell: Cell, subject: Subject, servers: Sequence[tuple[Connectable, int]], plan: Plan, seed: int
 ) -> Record:
     """One load through a started subject; `servers` with their process ids. Gives the record that is kept."""
     for address, _ in servers:
         with Wire(address) as wire:
             assert wire.ask(b"flush_all") == b"OK"
-    command = [str(weir), "load", "--target", str(subject.address), *cell.flags(), "--seed", str(seed)]
+    command = [str(weir), "load", "--target", str(subject.address), *subject.flags, *cell.flags(), "--seed", str(seed)]
     command += ["--warmup", f"{plan.warmup_s}s", "--duration", f"{plan.measured_s}s", "--json", "-"]
     proxy_cores, other_cores = cores(cell)
     place(proxy_cores, [subject.process.pid] if subject.process else [])

@@ -68,11 +68,13 @@ end
 
 
 class Subject:
-    """A started subject: where the load connects, and the process that serves it (None where there is no proxy)."""
+    """A started subject: where the load connects, the process that serves it (None where there is no proxy), and what
+    `weir load` needs to speak to it."""
 
-    def __init__(self, address: Address, process: Process | None) -> None:
+    def __init__(self, address: Address, process: Process | None, flags: Sequence[str] = ()) -> None:
         self.address = address
         self.process = process
+        self.flags = flags
 
     def __enter__(self) -> Subject:
         if self.process is not None:

@@ -29,10 +29,20 @@ fn lent() {
     check("lent", weir_fuzz::session::check_lent, 50_000);
 }
 
+/// Each input does a handshake, which costs as much as many inputs of the others: so a fiftieth of what `WEIR_FUZZ_MUTATIONS` says.
+#[test]
+fn tls() {
+    check_some("tls", weir_proxy::fuzzing::check, number("WEIR_FUZZ_MUTATIONS", 100_000) / 50);
+}
+
 fn check(target: &str, run: fn(&[u8]), usual_mutations: u64) {
+    check_some(target, run, number("WEIR_FUZZ_MUTATIONS", usual_mutations));
+}
+
+fn check_some(target: &str, run: fn(&[u8]), mutations: u64) {
     let seeds = seeds(target);
     let words = dictionary();
-    let (mutations, seed) = (number("WEIR_FUZZ_MUTATIONS", usual_mutations), number("WEIR_FUZZ_SEED", 1));
+    let seed = number("WEIR_FUZZ_SEED", 1);
     let mut rng = SmallRng::seed_from_u64(seed);
     let run = |input: &[u8], what: &str| {
         if let Err(cause) = panic::catch_unwind(|| run(input)) {

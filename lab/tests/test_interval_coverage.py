@@ -192,7 +192,8 @@ def test_a_curve_that_collapses_is_never_said_to_need_larger_populations() -> No
         knee = find_knee(Curve(populations, tuple(map(tuple, rates)), tuple(map(tuple, n[:, None] / rates))))
         verdicts.append(knee.verdict)
     assert not [verdict for verdict in verdicts if "larger" in verdict]
-    assert sum(verdict.startswith("between") for verdict in verdicts) >= 60
+    # With runs that differ by 10 %. Its upper end is decided by simultaneous intervals, which takes more than one comparison alone.
+    assert sum(verdict.startswith("between") for verdict in verdicts) >= 40
 
 
 @pytest.mark.parametrize("spread", [SPREADS[0], SPREADS[2]], ids=str)

@@ -20,6 +20,7 @@ def test_the_sample_of_a_window_is_read(tmp_path: Path) -> None:
     assert first.requests == sum(it.requests for it in first.operations.values()) == first.total.count == 4
     assert sum(first.stage_sum_ns.values()) == first.total.sum_ns
     assert first.queues["workers"].arrivals == 5
+    assert first.crew == {"workers": 12}
     assert [thread.thread for thread in first.threads] == ["loop-0", "loop-1"]
     for times in (first.total, first.servers[0].server_time, first.turn_time):
         histogram = times.decoded("sample")

@@ -20,10 +20,13 @@ from weir_lab.report.numbers.sweeps import Observation, client_series, explain_m
 from weir_lab.report.single.report import build_report
 from weir_lab.theory.factorial import Scale
 from weir_lab.theory.fitting.calibration import ClosedModel, Point, Score, leave_one_out, standard_candidates
+from weir_lab.theory.linear import positive_interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from weir_lab.theory.stats import Interval
 
 TRUTH = ClosedModel(delay_s=0.004, service_time_s=0.001, servers=4)
 GRID = (1, 2, 4, 8, 12, 16, 24, 32, 64, 128)
@@ -156,6 +159,10 @@ def points(throughput: Callable[[int], float], grid: tuple[int, ...] = GRID) -> 
     return [Point(n, tuple(throughput(n) * factor for factor in (0.999, 1.0, 1.001))) for n in grid]
 
 
+def measured(made: list[Point]) -> dict[int, Interval]:
+    return {point.population: positive_interval(point.throughput_per_s) for point in made}
+
+
 def best_closed(made: list[Point]) -> Score:
     candidates = {name: fit for name, fit in standard_candidates(4).items() if name.startswith("closed")}
     return leave_one_out(made, candidates)[0]
@@ -165,7 +172,7 @@ def test_exact_data_leave_nothing_to_explain() -> None:
     made = points(lambda n: float(TRUTH.throughput([n])[0]))
     score = best_closed(made)
     assert score.mape_throughput == pytest.approx(0.0, abs=1e-3)
-    assert explain_misses(score, made, TRUTH) == ()
+    assert explain_misses(score, measured(made), TRUTH) == ()
 
 
 def test_each_miss_has_a_sentence_with_its_side_and_its_place() -> None:
@@ -173,14 +180,14 @@ def test_each_miss_has_a_sentence_with_its_side_and_its_place() -> None:
         return float(TRUTH.throughput([n])[0]) / (1.0 + 0.01 * n)
 
     made = points(contended)
-    sentences = explain_misses(best_closed(made), made, TRUTH)
+    sentences = explain_misses(best_closed(made), measured(made), TRUTH)
     assert sentences
     high = [sentence for sentence in sentences if sentence.startswith("N = 64")]
     assert len(high) == 1
     assert "too high" in high[0]
     assert "in saturation (N* = 20)" in high[0]
     assert "contention" in high[0]
-    around = explain_misses(best_closed(made), made, None)
+    around = explain_misses(best_closed(made), measured(made), None)
     assert all("more populations" in sentence for sentence in around)
 
 

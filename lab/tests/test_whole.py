@@ -62,7 +62,8 @@ def sentences(part: Section) -> str:
 def test_every_section_is_built_and_its_claims_are_judged_by_the_truth(report: Report) -> None:
     assert {part.name: part.missing for part in report.sections if part.missing} == {}
     verdicts = {finding.name: finding.verdict for finding in report.findings}
-    wrong = {"write-bound-wrong": "does not hold", "below-links": "does not hold"}
+    # Two runs of two cells do not tell which has the maximum.
+    wrong = {"write-bound-wrong": "does not hold", "below-links": "does not hold", "longest": "cannot tell"}
     assert verdicts == dict.fromkeys(verdicts, "holds") | wrong
 
 
@@ -71,7 +72,9 @@ def test_the_summary_is_three_sentences_and_the_others_open_on_demand(report: Re
     everything = [*report.summary, *report.limits, *report.details]
     assert all(len(re.findall(r"[.!?](?=\s+[A-Z]|$)", one)) == 1 for one in everything), everything
     assert [one.partition(":")[0] for one in report.summary[:2]] == ["Baseline", "Side by side"]
-    assert report.summary[2] == "Of 14 conclusions of the study, on our data 12 hold, 2 do not hold."
+    assert (
+        report.summary[2] == "Of 14 conclusions of the study, on our data 11 hold, 2 do not hold, 1 cannot be decided."
+    )
     assert report.limits[0].startswith("All this comes from 121 valid runs in 11 sweeps")
     assert "Effects" in [one.partition(":")[0] for one in report.details]
     page = unescape((folder / "small.html").read_text())

@@ -28,8 +28,7 @@ from weir_lab.report.numbers.stations import Usage, bottleneck, link_bounds, tig
 from weir_lab.report.numbers.sweeps import TwoLevelFactor
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel, draw
-from weir_lab.report.sections import claims
-from weir_lab.report.sections.claims import RULES
+from weir_lab.report.sections.claims import RULES, rules
 
 DATA = Path(__file__).parent / "data" / "whole"
 STUDIES = Path(__file__).parents[2] / "studies"
@@ -46,7 +45,11 @@ def test_a_set_has_every_design_of_its_study_with_its_engine(name: str) -> None:
     wanted = {row["id"].lower() + ".toml" for row in DESIGNS if row["study"] == name.upper()}
     # The same hour in windows of 10 s is looked at, not run again.
     again = {"s2-trace10.toml"} if any(section.windows_s == [1, 10] for section in study_set.sections) else set()
-    assert set(study_set.files) | again == wanted
+    # What the study did not have is ours, and has no conclusion of the study.
+    ours = {file for file in study_set.files if load_study(STUDIES / file).source == "Weir"}
+    assert ours == ({"s1-control.toml"} if name == "s1" else set())
+    assert not any(section.claims for section in study_set.sections if ours & set(section.files))
+    assert set(study_set.files) - ours | again == wanted
     assert study_set.published == name.upper()
     for file in study_set.files:
         study = load_study(STUDIES / file)
@@ -220,11 +223,14 @@ def test_a_chart_tells_each_value_and_keeps_its_ticks_apart() -> None:
 
 def test_every_key_of_a_set_is_documented_and_no_other() -> None:
     page = (STUDIES.parent / "docs" / "measure" / "whole-studies.md").read_text()
-    rows = [row.split(" | ")[0] for row in page.splitlines() if row.startswith("| `")]
+    keys_of_a_set, _, conclusions = page.partition("## What the page decides by rule")
+    rows = [row.split(" | ")[0] for row in keys_of_a_set.splitlines() if row.startswith("| `")]
     documented = {word for row in rows for word in re.findall(r"`([a-z_]+)`", row)}
     models = (StudySet, SectionSpec, Claim)
     keys = {field.alias or name for model in models for name, field in model.model_fields.items()}
     assert documented == keys - {"sections", "claims"}
+    rows = [row.split(" | ")[0] for row in conclusions.splitlines() if row.startswith("| `")]
+    assert {word for row in rows for word in re.findall(r"`([a-z_]+)`", row)} == set(RULES)
 
 
 def test_all_quick_studies_are_planned_to_fit_into_an_hour_and_a_half(tmp_path: Path) -> None:
@@ -254,4 +260,4 @@ def test_the_x_of_proxies_is_no_sign_between_two_factors(term: str, letters: str
     factors = (TwoLevelFactor("A", "proxies", 1, 2, ()), TwoLevelFactor("B", "servers", 1, 3, ()))
     claim: Any = SimpleNamespace(args={"term": term})
     design: Any = SimpleNamespace(factors=factors)
-    assert claims._term(claim, design) == letters
+    assert rules._term(claim, design) == letters

@@ -25,8 +25,8 @@ pub(crate) mod policy;
 pub(crate) mod words;
 
 use crate::{
-    ClientTimeouts, JoinGets, LoopId, Multiget, Mutation, OnFailure, OnStale, ReadPolicy, ReadRepair,
-    ReplicasRequired, WritePolicy,
+    AskOnce, ClientTimeouts, JoinGets, LoopId, Multiget, Mutation, OnFailure, OnStale, ReadPolicy,
+    ReadRepair, ReplicasRequired, WritePolicy,
 };
 use weir_protocol::Limits;
 
@@ -61,6 +61,8 @@ with_defaults! {
         pub multiget: Multiget = Multiget::default(),
         /// Whether gets of several requests are put into one message to a server.
         pub join_gets: JoinGets = JoinGets::default(),
+        /// Whether a get of one key waits for the reply to an earlier one. Sessions that are lent never do.
+        pub ask_once: AskOnce = AskOnce::default(),
         /// What becomes of retrievals of which a part got no answer.
         pub on_failure: OnFailure = OnFailure::default(),
         /// What reads are answered where every server of a key lacks writes, or may.

@@ -35,7 +35,7 @@ impl Dataplane {
 
     /// The same, in a process that has several: all of them share one [`Freshness`].
     pub fn sharing(config: Config, table: Arc<Table>, freshness: Arc<Freshness>, now: Instant) -> Self {
-        let requests = Requests::new(&config);
+        let requests = Requests::new(&config, &freshness);
         let mut dataplane = Self { requests, base: Base::new(config, &table, freshness, now) };
         dataplane.base.open_mailbox(now);
         dataplane.handle_table(table, now);
@@ -160,6 +160,11 @@ impl Dataplane {
         self.base.fleet.servers.output(server)
     }
 
+    /// Where in [`Dataplane::server_output`] each message ends, in their order. There may be more of them than bytes to write now.
+    pub fn server_message_ends(&self, server: Slot) -> impl Iterator<Item = usize> {
+        self.base.fleet.servers.message_ends(server)
+    }
+
     /// Whether this server's connection is established.
     pub fn server_is_up(&self, server: Slot) -> bool {
         self.base.fleet.servers.is_up(server)
@@ -188,8 +193,8 @@ impl Dataplane {
         self.base.fleet.servers.slots().in_use()
     }
 
-    /// The server's name has other addresses than the one that it is connected to. The connection is made anew when all that was
-    /// sent on it is answered; what comes meanwhile waits. One that leaves keeps its connection until it has answered.
+    /// The server is reached otherwise than it is connected to. The connection is made anew when all that was sent on it is answered; what
+    /// comes meanwhile waits. One that leaves keeps its connection until it has answered.
     pub fn handle_server_moved(&mut self, slot: Slot) {
         self.base.fleet.servers.move_server(slot);
     }
@@ -210,22 +215,19 @@ impl Dataplane {
     }
 
     /// The next change of a server's state that the operator may want to know.
-    #[inline]
     pub fn poll_change(&mut self) -> Option<Change> {
         self.base.fleet.servers.poll_change()
     }
 
     /// Whether [`Dataplane::poll_change`] has one.
-    #[inline]
     pub fn has_changes(&self) -> bool {
         self.base.fleet.servers.has_changes()
     }
 
     // ── tables ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// From now on keys go where `table` says. Nothing that is in service fails because of it: servers that the table does not name answer
-    /// what they were asked, then their connections are dropped. Servers of earlier tables keep their places until they have answered.
-    /// Where they leave too little room for the table, it is taken as soon as there is enough.
+    /// From now on keys go where `table` says. Nothing that is in service fails because of it: servers that it does not name answer what they
+    /// were asked, and keep their places until then. Where they leave too little room for the table, it is taken as soon as there is enough.
     pub fn handle_table(&mut self, table: Arc<Table>, now: Instant) {
         self.base.fleet.offer(table);
         take_coming_table(&mut self.requests, &mut self.base, now);

@@ -1,7 +1,7 @@
 //! Keys that several servers hold: who decides a write, what the others hear of it, and which of them may be read.
 //!
 //! ```text
-//!   replication ─▶ write ─▶ courier ─▶ fleet ─▶ readers, replica ─▶ freshness ─▶ emptied
+//!   replication ─▶ write ─▶ courier ─▶ fleet ─▶ readers, replica ─▶ freshness ─▶ emptied, key_writes
 //!       │            └─▶ follow, item, token         └─▶ journal, token
 //!       └─▶ key_lock, repair ─▶ mailbox ─▶ owner
 //! ```
@@ -17,6 +17,7 @@ pub(crate) mod freshness;
 mod item;
 pub(crate) mod journal;
 pub(crate) mod key_lock;
+pub(crate) mod key_writes;
 pub(crate) mod mailbox;
 pub(crate) mod owner;
 pub(crate) mod readers;

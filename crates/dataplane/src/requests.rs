@@ -4,10 +4,10 @@
 //! given replies and losses, part by part, and answers clients by their sessions. No file below names one above it:
 //!
 //! ```text
-//!   turn (time, losses, tables), deliver (replies)
+//!   turn (time, losses, tables), deliver (replies), coalesced (one reply for several)
 //!      └▶ admission (what is read becomes requests), lent ──▶ dispatch (requests become messages)
 //!            └▶ Requests (begin, take_reply, finish, answers)
-//!                  └▶ writes, second_step, failover, ask_alone, bulk_reads: say whether there is something to wait for
+//!                  └▶ ask_once, writes, second_step, failover, ask_alone, bulk_reads: say whether there is something to wait for
 //!                        └▶ plan, chooser, retrieval, send, outcome
 //!                              └▶ services, service: clock, verdict, degrade, answer, gather, again, reread ──▶ Base
 //! ```
@@ -16,16 +16,19 @@ pub(crate) mod admission;
 pub(crate) mod again;
 pub(crate) mod answer;
 pub(crate) mod ask_alone;
+pub(crate) mod ask_once;
 pub(crate) mod base;
 pub(crate) mod bulk_reads;
 pub(crate) mod bulk_writes;
 pub(crate) mod chooser;
 pub(crate) mod clock;
+mod coalesced;
 pub(crate) mod context;
 pub(crate) mod deciding;
 pub(crate) mod degrade;
 pub(crate) mod deliver;
 pub(crate) mod dispatch;
+mod ended;
 pub(crate) mod failover;
 pub(crate) mod gather;
 pub(crate) mod lent;
@@ -44,7 +47,6 @@ pub(crate) mod writes;
 
 use crate::{
     Fault, Mutation,
-    clients::bulk::Slicing,
     clients::outbox::{Outbox, SharedBytes},
     clients::sequence::Claim,
     config::Config,
@@ -52,7 +54,10 @@ use crate::{
     memory::buffer_pool::BufferPool,
     meter::counters::has_result,
     replication::fleet::Fleet,
+    replication::freshness::Freshness,
+    replication::key_writes::Written,
     requests::answer::Answer,
+    requests::ask_once::AskOnce,
     requests::base::Base,
     requests::bulk_reads::BulkReads,
     requests::context::Context,
@@ -63,7 +68,7 @@ use crate::{
     requests::plan::Planner,
     requests::second_step::ask_deciders,
     requests::send::{Message, send},
-    requests::service::{Kind, Service, Stage},
+    requests::service::{Changes, Kind, Service, Stage},
     requests::services::Services,
     requests::watched::{note_answer, note_request},
     requests::writes::{
@@ -91,17 +96,20 @@ pub(crate) struct Requests {
     answers: BufferPool,
     /// Reads that bring much.
     bulk_reads: BulkReads,
+    /// Gets that wait for the reply to another.
+    ask_once: AskOnce,
     /// What is being delivered of a server, where that is kept because it is large.
     large_input: Option<Arc<Vec<u8>>>,
 }
 
 impl Requests {
-    pub(crate) fn new(config: &Config) -> Self {
+    pub(crate) fn new(config: &Config, freshness: &Freshness) -> Self {
         Self {
             services: Services::default(),
             planner: Planner::new(config.seed),
             answers: BufferPool::default(),
             bulk_reads: BulkReads::default(),
+            ask_once: AskOnce::new(config, freshness),
             large_input: None,
         }
     }
@@ -113,13 +121,14 @@ impl Requests {
 
     /// None is in service, and nothing waits: for tests.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.services.is_empty() && self.bulk_reads.is_quiet()
+        self.services.is_empty() && self.bulk_reads.is_quiet() && self.ask_once.is_quiet()
     }
 
     /// Frees memory that is kept to be used again.
     pub(crate) fn give_memory_back(&mut self) {
         self.answers.give_memory_back();
         self.planner.give_memory_back();
+        self.ask_once.give_memory_back();
     }
 
     /// How much memory is kept to be used again: for tests.
@@ -147,7 +156,10 @@ impl Requests {
         service.begin(id, operation, keys, silent, first_byte, now);
         let session = &mut base.clients[id];
         session.begin_request();
-        service.changes_before = session.changes();
+        service.changes = Changes { before: session.changes(), written: Written::Nothing };
+        if self.ask_once.is_on() {
+            service.changes.written = self.ask_once.take_begun();
+        }
         if let Some((taken, sender)) = session.taken() {
             service.adopt(taken, sender);
             if sender.is_some() {
@@ -341,16 +353,8 @@ impl Requests {
         }
         let service = &mut self.services[key];
         service.clock.receive(now);
-        let id = service.session;
-        if service.kind == Kind::DecidedAlone {
-            base.clients[id].end_deciding();
-        }
-        if service.kind == Kind::Bulk {
-            let Requests { services, planner, bulk_reads, .. } = self;
-            let reply_len = reply.map(|reply| reply.bytes.len());
-            if bulk_reads.come_back(base, planner, (key, &mut services[key]), reply_len) {
-                return;
-            }
+        if service.kind != Kind::Nothing && self.ends_otherwise(base, key, reply, now) {
+            return;
         }
         let service = &mut self.services[key];
         if let Some(sender) = service.sender {
@@ -360,7 +364,36 @@ impl Requests {
         self.conclude(base, key, blame, reply, now);
     }
 
+    /// A request about which something is special has come to its end. Returns whether that was seen to here.
+    #[inline(never)]
+    fn ends_otherwise(
+        &mut self,
+        base: &mut Base,
+        key: RequestKey,
+        reply: Option<Deciding<'_>>,
+        now: Instant,
+    ) -> bool {
+        let Requests { services, planner, bulk_reads, .. } = self;
+        let service = &mut services[key];
+        match service.kind {
+            Kind::Nothing | Kind::Replicated => false,
+            Kind::DecidedAlone => {
+                base.clients[service.session].end_deciding();
+                false
+            }
+            Kind::Bulk => {
+                bulk_reads.come_back(base, planner, (key, service), reply.map(|reply| reply.bytes.len()))
+            }
+            Kind::Leads | Kind::LeadsAgain => {
+                self.finish_for_all(base, key, reply, now);
+                true
+            }
+        }
+    }
+
     /// A request of a client is done. `blame`: which server is to blame for a failure: why it gave no answer, or nothing if it said so itself.
+    // As a call of its own it costs every request thirty instructions.
+    #[inline(always)]
     fn conclude(
         &mut self,
         base: &mut Base,
@@ -371,6 +404,10 @@ impl Requests {
     ) {
         let service = &mut self.services[key];
         let (id, claim, operation) = (service.session, service.claim, service.operation);
+        if service.changes.written != Written::Nothing {
+            // Before anybody can know that it is done.
+            self.ask_once.end_write(service.changes.written, blame.flatten().is_some(), now);
+        }
         if let Some(fault) = blame {
             base.meter.counters().count_failure(fault);
             base.meter.counters().requests_failed_silently += u64::from(service.silent);
@@ -396,6 +433,19 @@ impl Requests {
         if lingers {
             base.clients.recharge(id);
         }
+    }
+
+    /// [`Requests::conclude`], where it is not the usual end.
+    #[cold]
+    fn conclude_elsewhere(
+        &mut self,
+        base: &mut Base,
+        key: RequestKey,
+        blame: Option<Option<Fault>>,
+        reply: Option<Deciding<'_>>,
+        now: Instant,
+    ) {
+        self.conclude(base, key, blame, reply, now);
     }
 
     #[cold]
@@ -619,55 +669,6 @@ impl Requests {
         service.outstanding = 0;
         service.answer = Answer::Owned(text);
         self.finish(base, key, None, now);
-    }
-
-    // ── the end ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    /// `count` bytes for this client were handed to the kernel.
-    pub(crate) fn note_written(&mut self, base: &mut Base, id: SessionId, count: usize, now: Instant) {
-        base.advance(now);
-        let Base { clients, meter, .. } = base;
-        let services = &mut self.services;
-        let is_charged = clients.handle_written(id, count, now, |key| {
-            services[key].record(now, meter);
-            services.retire(key);
-        });
-        if is_charged == Some(true) {
-            // It is to be given back, and nothing else may happen here for long.
-            base.memory_is_used(now);
-        }
-        base.clients.close_if_settled(id);
-    }
-
-    /// A client's connection is gone. Its requests are carried out, and nobody learns the outcome.
-    pub(crate) fn close(&mut self, base: &mut Base, id: SessionId) {
-        let services = &mut self.services;
-        let Some(slicing) = base.clients.get(id).map(|session| session.bulk.slicing) else { return };
-        let is_closed = base.clients.close(id, |key, appended| {
-            // The others are still at their servers; they find the session gone when they come back.
-            let is_done = appended || services[key].stage == Stage::Parked || slicing == Slicing::Ready(key);
-            if is_done {
-                services.retire(key);
-            }
-            is_done
-        });
-        if !is_closed {
-            return;
-        }
-        base.meter.use_window();
-        self.bulk_reads.drop_sliced(slicing);
-        if let Some(stalled) = base.clients[id].stalled.take() {
-            leave_line(base, id, &stalled);
-        }
-        base.clients.free_if_done(id);
-    }
-
-    /// The request of a lent session is done, or its client is gone: the session is as new. Hands out the request that is owed a reply.
-    pub(crate) fn free_lent(&mut self, base: &mut Base, id: SessionId) -> Option<RequestKey> {
-        if let Some(stalled) = base.clients[id].stalled.take() {
-            leave_line(base, id, &stalled);
-        }
-        base.clients.renew_lent(id)
     }
 }
 

@@ -248,6 +248,11 @@ impl Servers {
         self.lifecycle.connections().output(server)
     }
 
+    /// Where in them each message ends, in their order. There may be more of them than what is to be written now.
+    pub(crate) fn message_ends(&self, server: Slot) -> impl Iterator<Item = usize> {
+        self.lifecycle.connections().message_ends(server)
+    }
+
     /// `count` of them were handed to the kernel; calls `forwarded` for each request whose message is complete there.
     #[inline]
     pub(crate) fn handle_written(

@@ -111,6 +111,8 @@ fn every_world_ends_well() {
         ("reads at another replica", sum(|outcome| outcome.counters.reads_failed_over)),
         ("joined gets", sum(|outcome| outcome.counters.gets_joined)),
         ("gets asked alone", sum(|outcome| outcome.counters.gets_asked_alone)),
+        ("coalesced gets", sum(|outcome| outcome.counters.gets_coalesced)),
+        ("coalesced gets that were asked again", sum(|outcome| outcome.counters.gets_coalesced_again)),
         ("keys asked again", sum(|outcome| outcome.counters.keys_asked_again)),
         ("repaired copies", sum(|outcome| outcome.counters.reads_repaired)),
         ("doubted servers", sum(|outcome| outcome.counters.servers_doubted)),

@@ -13,13 +13,14 @@ use crate::{
     connections::{
         names::{Resolve, SystemResolver},
         tcp_timeouts::TcpTimeouts,
-        tls::{Inbound, Outbound},
+        tls::{Inbound, Outbounds},
     },
     engine::event::batching::Batching,
     records::traces::Sampling,
 };
 pub use error::ConfigError;
 use std::{
+    collections::HashMap,
     fmt,
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
@@ -48,11 +49,14 @@ pub struct Config {
     pub commit: &'static str,
     /// What is spoken to clients, if that is TLS.
     inbound: Option<Arc<Inbound>>,
-    /// What is spoken to servers, if that is TLS.
-    outbound: Option<Arc<Outbound>>,
+    /// What each server is spoken to in.
+    outbounds: Arc<Outbounds>,
     /// Who may log in, and how the proxy does.
     logins: Logins,
 }
+
+/// All that is said where a pool and one of its servers, by their names, have something of their own.
+pub type SaidOfServers = HashMap<(String, String), Layer>;
 
 /// How a configuration is read again: a new one, or a line that says why not.
 pub type Reread = Arc<dyn Fn() -> Result<Config, String> + Send + Sync>;
@@ -83,16 +87,21 @@ impl fmt::Display for Listen {
 impl Config {
     /// A proxy in front of the table's servers: checks what can be wrong about settings together. Each for itself was checked before.
     pub fn new(table: Table, said: &Layer) -> Result<Self, ConfigError> {
-        Self::with_users(table, said, &[])
+        Self::of_file(table, said, &SaidOfServers::default(), &[])
     }
 
-    /// The same, with what is said of users.
-    pub fn with_users(table: Table, said: &Layer, users: &[UserRow]) -> Result<Self, ConfigError> {
+    /// The same, with what a file says of some servers, and of users.
+    pub fn of_file(
+        table: Table,
+        said: &Layer,
+        of_servers: &SaidOfServers,
+        users: &[UserRow],
+    ) -> Result<Self, ConfigError> {
         let settings = Settings::of(said);
         let engine = settings.engine;
-        let is_stray = |row: &&Setting| {
-            said.get(row.name).is_some() && !row.engines.is_empty() && !row.engines.contains(&engine)
-        };
+        let is_said = |name| of_servers.values().chain([said]).any(|said| said.get(name).is_some());
+        let is_stray =
+            |row: &&Setting| !row.engines.is_empty() && !row.engines.contains(&engine) && is_said(row.name);
         if let Some(row) = Settings::ROWS.iter().find(is_stray) {
             return Err(ConfigError::Stray { row, engine });
         }
@@ -111,7 +120,7 @@ impl Config {
             listen: listen(&settings)?,
             admin: settings.admin.as_deref().map(|address| resolve("admin", address)).transpose()?,
             inbound: tls::inbound(&settings)?.map(Arc::new),
-            outbound: tls::outbound(&settings, &table)?.map(Arc::new),
+            outbounds: Arc::new(tls::outbounds(&settings, &table, of_servers)?),
             logins: Logins::read(&settings, users)?,
             settings,
             table: Arc::new(table),
@@ -133,9 +142,9 @@ impl Config {
         self.inbound.as_ref()
     }
 
-    /// What is spoken to servers, if that is TLS.
-    pub(crate) fn outbound(&self) -> Option<&Arc<Outbound>> {
-        self.outbound.as_ref()
+    /// What each server is spoken to in.
+    pub(crate) fn outbounds(&self) -> &Arc<Outbounds> {
+        &self.outbounds
     }
 
     /// Who may log in, and how the proxy does.
@@ -203,6 +212,7 @@ impl Config {
         }
         self.logins = read.logins.clone();
         self.table = Arc::clone(&read.table);
+        self.outbounds = Arc::clone(&read.outbounds);
         self.settings.take_reloadable(&read.settings);
     }
 
@@ -251,6 +261,7 @@ impl Config {
             slice_bytes: if is_event { SLICE_BYTES } else { usize::MAX },
             multiget: settings.multiget,
             join_gets: settings.join_gets,
+            ask_once: settings.ask_once,
             on_failure: settings.on_failure,
             write_policy: settings.write_policy,
             replicas_required: settings.replicas_required,

@@ -42,9 +42,11 @@ pub use config::logins::{LoginFileError, UserRow};
 pub use config::settings::{
     Engine, Form, Layer, LogFormat, LogLevel, Place, PoolSettings, Setting, Settings, Table,
 };
-pub use config::{Config, ConfigError, Listen, Reread};
+pub use config::{Config, ConfigError, Listen, Reread, SaidOfServers};
 pub use connections::names::{Resolve, ResolveError, SystemResolver, unresolved};
 pub use connections::tls::TlsError;
+#[cfg(feature = "fuzzing")]
+pub use connections::tls::fuzzing;
 pub use notices::notice::{Notice, ServerNotice};
 pub use process::error::RunError;
 pub use reload::resolver::NAMES_WAIT_MAX;

@@ -14,6 +14,7 @@ use crate::{
     connections::{
         client_limit::{Admitted, Refused},
         names::AddressBook,
+        tls::Outbounds,
     },
 };
 use mio::{Poll, Token};
@@ -61,6 +62,7 @@ pub(crate) enum Message {
 pub(crate) struct Routing {
     table: Arc<Table>,
     book: Arc<AddressBook>,
+    outbounds: Arc<Outbounds>,
     timeout_ns: u64,
     logins: Logins,
     /// Nothing is sent: it is dropped with the last of these.
@@ -72,10 +74,11 @@ impl Routing {
     pub(crate) fn new(
         table: Arc<Table>,
         book: Arc<AddressBook>,
+        outbounds: Arc<Outbounds>,
         timeout_ns: u64,
         taken: Sender<Infallible>,
     ) -> Self {
-        Self { table, book, timeout_ns, logins: Logins::default(), _taken: taken }
+        Self { table, book, outbounds, timeout_ns, logins: Logins::default(), _taken: taken }
     }
 
     /// Who may log in, and how the proxy does.
@@ -94,6 +97,11 @@ impl Routing {
     /// Where the servers are.
     pub(crate) fn book(&self) -> &Arc<AddressBook> {
         &self.book
+    }
+
+    /// What each server is spoken to in.
+    pub(crate) fn outbounds(&self) -> &Arc<Outbounds> {
+        &self.outbounds
     }
 
     /// How long a server may take.

@@ -92,7 +92,7 @@ fn serve(
     let (hub, parts, shared) = Hub::new(config.serving_threads());
     let addresses =
         AddressBookHandle::new(reload.book(), resolver.clone(), Arc::clone(&descriptors), config.tcp())
-            .with_tls(config.outbound().cloned());
+            .with_outbounds(Arc::clone(config.outbounds()));
     let making = Making::new(config, clock, watch, addresses, Arc::clone(&notices), questions, hub)
         .with_tracing(tracing);
     let Started { reporting, doors, threads, queues } = engine::start(&making)?;

@@ -9,7 +9,7 @@ use weir_dataplane::Mutation;
 use weir_testkit::simulation::{self, Outcome};
 
 /// A rule whose absence is not seen in this number of worlds is not tested.
-const SEEDS: u64 = 10_000;
+const SEEDS: u64 = 30_000;
 
 /// Each test wants all threads.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -41,6 +41,8 @@ found! {
     a_silent_server_that_is_asked_because_its_keys_have_no_other_is_found: run_without(MarkDownAlone);
     a_miss_that_is_answered_before_the_end_of_a_shared_reply_is_found: run_without(MissAtEnd);
     a_write_that_overtakes_what_its_own_client_read_before_is_found: run_without(OwnOrder);
+    a_get_that_takes_a_reply_from_before_a_write_is_found: run_without(CoalesceOverWrites);
+    a_get_that_takes_a_reply_from_before_another_loops_write_is_found: run_without(SharedCounts);
     slices_that_overtake_what_their_client_sent_before_are_found: run_without(BulkReadAlone);
     a_server_that_is_asked_for_ever_what_it_does_not_know_is_found: run_without(ClosedQuestion);
     a_write_of_a_lent_session_that_overtakes_one_of_its_key_is_found: run_lent_without(LentHold);

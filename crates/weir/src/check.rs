@@ -68,7 +68,7 @@ impl CheckArgs {
         let (config, unserved) = loop {
             let routed = pool::routed(&self.file, &file, self.pool.as_deref())?;
             let unserved = routed.unserved().to_vec();
-            let error = match proxy::assembled(instead.clone().over(file.settings.clone()), routed) {
+            let error = match proxy::assembled(&instead, file.settings.clone(), routed) {
                 Ok(config) => break (config, unserved),
                 Err(error) => error,
             };
@@ -183,16 +183,16 @@ mod tests {
     }
 
     fn files() -> impl Strategy<Value = String> {
-        use Place::{AllPools, DefaultPool, Pool, Proxy};
+        use Place::{AllPools, DefaultPool, Pool, Proxy, Server};
         let pool = |name: &'static str, servers: &'static str| {
-            lines(&[DefaultPool, AllPools, Pool])
+            lines(&[DefaultPool, AllPools, Pool, Server])
                 .prop_map(move |lines| format!("[pools.{name}]\nservers = [{servers}]\n{lines}\n"))
         };
         let first = pool("main", "\"127.0.0.1:1\", \"127.0.0.1:2\"");
         let second = proptest::option::of(pool("users", "\"127.0.0.1:3\", \"127.0.0.1:2\""));
         let default = proptest::sample::select(vec!["", "default = \"main\"\n", "default = \"no\"\n"]);
         let routes = proptest::sample::select(vec!["", "[routes]\n\"u:\" = \"users\"\n"]);
-        (default, lines(&[Proxy, DefaultPool, AllPools]), first, second, routes).prop_map(
+        (default, lines(&[Proxy, DefaultPool, AllPools, Server]), first, second, routes).prop_map(
             |(default, settings, first, second, routes)| {
                 format!("{default}[proxy]\n{settings}\n{first}{}{routes}", second.unwrap_or_default())
             },

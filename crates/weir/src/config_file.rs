@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use toml::{Spanned, Value};
 use weir_proxy::{Form, Layer, Place, PoolSettings, Setting, Settings, Table as _, UserRow};
-use weir_routing::{Router, RoutingError, Server, Table, TableError};
+use weir_routing::{Router, RoutingError, Server, ServerError, Table, TableError};
 
 use crate::pool::{Pool, PoolError, Routed};
 
@@ -84,8 +84,16 @@ type Entries = BTreeMap<Spanned<String>, Spanned<Value>>;
 /// One pool, `[pools.NAME]`.
 #[derive(Debug)]
 struct PoolTable {
-    /// `HOST:PORT`, `HOST:PORT:WEIGHT` or `HOST:PORT:WEIGHT NAME`, in order.
-    servers: Option<Spanned<Vec<Spanned<String>>>>,
+    servers: Option<Spanned<Vec<Spanned<ServerEntry>>>>,
+    entries: Entries,
+}
+
+/// One server of a pool.
+#[derive(Debug)]
+struct ServerEntry {
+    /// `HOST:PORT`, `HOST:PORT:WEIGHT` or `HOST:PORT:WEIGHT NAME`.
+    text: String,
+    /// What is said of it alone.
     entries: Entries,
 }
 
@@ -114,6 +122,40 @@ impl<'de> Deserialize<'de> for PoolTable {
         deserializer.deserialize_map(OfPool)
     }
 }
+
+impl<'de> Deserialize<'de> for ServerEntry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OfServer;
+        impl<'de> Visitor<'de> for OfServer {
+            type Value = ServerEntry;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(formatter, "a string, or a table with `{SERVER}`")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<ServerEntry, E> {
+                Ok(ServerEntry { text: text.to_owned(), entries: Entries::new() })
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ServerEntry, A::Error> {
+                let (mut text, mut entries) = (None, Entries::new());
+                while let Some(name) = map.next_key::<Spanned<String>>()? {
+                    if name.get_ref() == SERVER {
+                        text = Some(map.next_value()?);
+                    } else {
+                        entries.insert(name, map.next_value()?);
+                    }
+                }
+                let text = text.ok_or_else(|| serde::de::Error::missing_field(SERVER))?;
+                Ok(ServerEntry { text, entries })
+            }
+        }
+        deserializer.deserialize_any(OfServer)
+    }
+}
+
+/// What a table of one server calls the server itself.
+const SERVER: &str = "server";
 
 /// Where settings stand.
 type Spans = HashMap<&'static str, Range<usize>>;
@@ -173,6 +215,11 @@ fn of_proxy() -> Vec<&'static Setting> {
 /// Of these, what pools may say.
 fn of_proxy_or_pools() -> impl Iterator<Item = &'static Setting> {
     Settings::ROWS.iter().filter(|row| matches!(row.place, Place::DefaultPool | Place::AllPools))
+}
+
+/// Of all, what may be said of one server.
+fn of_servers() -> impl Iterator<Item = &'static Setting> {
+    Settings::ROWS.iter().filter(|row| row.place == Place::Server)
 }
 
 /// A reason, and the bytes of the file that it is about.
@@ -262,7 +309,7 @@ fn pools(
         let in_pool = |(span, reason): Fault| {
             (span.or(Some(name.span())), format!("pool {}: {reason}", name.get_ref()))
         };
-        let (pool, spans) = pool(table).map_err(in_pool)?;
+        let (pool, spans) = pool(table, settings).map_err(in_pool)?;
         for row in of_proxy_or_pools().filter(|row| settings.get(row.name).is_some()) {
             if let Some(span) = spans.get(row.name) {
                 let reason = format!("{} is set in [proxy] already: remove one", row.name);
@@ -318,13 +365,15 @@ fn users(tables: Vec<UserTable>, pools: &BTreeMap<String, Pool>) -> Result<Vec<U
 }
 
 /// A pool, and where its settings stand.
-fn pool(table: PoolTable) -> Result<(Pool, Spans), Fault> {
-    let rows: Vec<_> = PoolSettings::ROWS.iter().chain(of_proxy_or_pools()).collect();
+fn pool(table: PoolTable, of_proxy: &Layer) -> Result<(Pool, Spans), Fault> {
+    let rows: Vec<_> = PoolSettings::ROWS.iter().chain(of_proxy_or_pools()).chain(of_servers()).collect();
     let Said { layer, spans } = Said::of(table.entries, &rows, &["servers"])?;
     let list = table.servers.ok_or_else(|| (None, "missing field `servers`".to_owned()))?;
     let servers_span = list.span();
+    let list = servers(list.into_inner())?;
+    let of_servers = said_of_servers(&list, &layer, &spans, of_proxy)?;
     let (servers, server_spans): (Vec<Server>, Vec<Range<usize>>) =
-        servers(list.into_inner())?.into_iter().unzip();
+        list.into_iter().map(|(server, _, span)| (server, span)).unzip();
     let names: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
     let router = Router::with_options(servers, PoolSettings::of(&layer).options()).map_err(|error| {
         let span = match place_of(&error, &names) {
@@ -338,7 +387,7 @@ fn pool(table: PoolTable) -> Result<(Pool, Spans), Fault> {
         .multiget
         .check(router.servers().len(), router.replicas())
         .map_err(|error| (spans.get("multiget").cloned(), error.to_string()))?;
-    Ok((Pool { router, said: layer }, spans))
+    Ok((Pool::new(router, layer, of_servers), spans))
 }
 
 /// What an error is about.
@@ -365,12 +414,64 @@ fn place_of(error: &RoutingError, names: &[String]) -> Option<Blame> {
     }
 }
 
-fn servers(list: Vec<Spanned<String>>) -> Result<Vec<(Server, Range<usize>)>, Fault> {
-    let server = |text: Spanned<String>| {
-        let span = text.span();
-        text.get_ref().parse().map(|server| (server, span.clone())).map_err(|error| fault(span, &error))
+/// A server, what is said of it alone, and where it stands.
+type OwnServer = (Server, Said, Range<usize>);
+
+fn servers(list: Vec<Spanned<ServerEntry>>) -> Result<Vec<OwnServer>, Fault> {
+    let rows: Vec<_> = of_servers().collect();
+    let server = |entry: Spanned<ServerEntry>| {
+        let span = entry.span();
+        let ServerEntry { text, entries } = entry.into_inner();
+        let server = text.parse().map_err(|error: ServerError| fault(span.clone(), &error))?;
+        Ok((server, Said::of(entries, &rows, &[SERVER])?, span))
     };
     list.into_iter().map(server).collect()
+}
+
+/// What is said of each server, by itself or by its pool. What would mean nothing is refused: whoever wrote it would believe that the
+/// server is spoken to in TLS.
+fn said_of_servers(
+    list: &[OwnServer],
+    of_pool: &Layer,
+    pool_spans: &Spans,
+    of_proxy: &Layer,
+) -> Result<HashMap<String, Layer>, Fault> {
+    let stray = |layer: &Layer, spans: &Spans, speak: bool| {
+        let row = of_servers().find(|row| row.name != TLS && layer.get(row.name).is_some())?;
+        let reason = format!("{} means nothing without {TLS} = true", row.name);
+        (!speak).then(|| (spans.get(row.name).cloned(), reason))
+    };
+    let mut of_servers_all = HashMap::new();
+    let mut any_speaks = false;
+    for (server, own, _) in list {
+        let said = own.layer.clone().over(only_of_servers(of_pool));
+        let speaks = said.clone().over(of_proxy.clone()).get(TLS) == Some("true");
+        if let Some(fault) = stray(&own.layer, &own.spans, speaks) {
+            return Err(fault);
+        }
+        any_speaks |= speaks;
+        if said != Layer::default() {
+            of_servers_all.insert(server.name.clone(), said);
+        }
+    }
+    match stray(of_pool, pool_spans, any_speaks) {
+        Some(fault) => Err(fault),
+        None => Ok(of_servers_all),
+    }
+}
+
+/// Whether a server is spoken to in TLS.
+const TLS: &str = "server_tls";
+
+/// Of what a pool says, what concerns its servers one by one.
+fn only_of_servers(said: &Layer) -> Layer {
+    let mut only = Layer::default();
+    for row in of_servers() {
+        if let Some(text) = said.get(row.name) {
+            only.say(row, text).expect("it was said before");
+        }
+    }
+    only
 }
 
 fn fault(span: Range<usize>, reason: &dyn fmt::Display) -> Fault {
@@ -407,7 +508,11 @@ impl Config {
                 of_pools.say(row, text).expect("it was said before");
             }
         }
-        Ok(Routed::new(table, of_pools, unserved).with_users(self.users.clone()))
+        let of_servers = names.iter().flat_map(|name| {
+            let own = self.pools[*name].of_servers().iter();
+            own.map(|(server, said)| (((*name).to_owned(), server.clone()), said.clone()))
+        });
+        Ok(Routed::new(table, of_pools, of_servers.collect(), unserved).with_users(self.users.clone()))
     }
 
     fn first<'a>(&'a self, wanted: Option<&'a str>) -> Result<&'a str, PoolError> {
@@ -441,7 +546,7 @@ impl Places {
         let prefixes = || routes.into_iter().flatten().map(|(prefix, _)| prefix);
         let first = prefixes().map(Spanned::span).min_by_key(|span| span.start);
         Self {
-            servers: servers.map(|server| (server.get_ref().clone(), server.span())).collect(),
+            servers: servers.map(|server| (server.get_ref().text.clone(), server.span())).collect(),
             settings: HashMap::new(),
             routes: prefixes().map(|prefix| (prefix.get_ref().clone(), prefix.span())).collect(),
             first_route: first.unwrap_or(0..0),

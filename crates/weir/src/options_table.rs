@@ -40,6 +40,7 @@ fn in_the_file(option: &Arg) -> (String, &'static str) {
     let place = match row.place {
         Place::Proxy => format!("`{id}`"),
         Place::DefaultPool | Place::AllPools => format!("`{id}`, or of the pool"),
+        Place::Server => format!("`{id}`, or of the pool or server"),
         Place::Pool => format!("`{id}` of a pool"),
         Place::Flag => String::new(),
     };

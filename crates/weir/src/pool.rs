@@ -1,10 +1,11 @@
 //! The servers that a command is about, from flags, from the environment or from a configuration file.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
-use weir_proxy::{Layer, PoolSettings, Table as _, UserRow};
+use weir_proxy::{Layer, PoolSettings, SaidOfServers, Table as _, UserRow};
 use weir_routing::{Router, RoutingError, Server, ServerError, Table, TableError};
 
 use crate::config_file::{self, FileError};
@@ -48,6 +49,20 @@ pub(crate) struct Pool {
     pub(crate) router: Router,
     /// What the file says there of settings that `[proxy]` may say, too.
     pub(crate) said: Layer,
+    /// What it says of servers, by their names, beside the pool.
+    of_servers: HashMap<String, Layer>,
+}
+
+impl Pool {
+    /// `of_servers`: what is said of servers, by their names.
+    pub(crate) fn new(router: Router, said: Layer, of_servers: HashMap<String, Layer>) -> Self {
+        Self { router, said, of_servers }
+    }
+
+    /// What is said of servers, by their names.
+    pub(crate) fn of_servers(&self) -> &HashMap<String, Layer> {
+        &self.of_servers
+    }
 }
 
 /// Pools and routes, ready to use.
@@ -56,22 +71,36 @@ pub(crate) struct Routed {
     pub(crate) table: Table,
     /// What its pools say: the first where clients connect, all of them the rest.
     pub(crate) of_pools: Layer,
+    /// What is said of servers in their pools.
+    of_servers: SaidOfServers,
+    /// What their file says of users.
     users: Vec<UserRow>,
     unserved: Vec<String>,
 }
 
 impl Routed {
-    pub(crate) fn new(table: Table, of_pools: Layer, unserved: Vec<String>) -> Self {
-        Self { table, of_pools, users: Vec::new(), unserved }
+    pub(crate) fn new(
+        table: Table,
+        of_pools: Layer,
+        of_servers: SaidOfServers,
+        unserved: Vec<String>,
+    ) -> Self {
+        Self { table, of_pools, of_servers, users: Vec::new(), unserved }
     }
 
     pub(crate) fn with_users(self, users: Vec<UserRow>) -> Self {
         Self { users, ..self }
     }
 
-    /// What their file says of users.
-    pub(crate) fn users(&self) -> &[UserRow] {
-        &self.users
+    /// The table, what its pools say, and what is said of servers in them and of users.
+    pub(crate) fn into_parts(self) -> (Table, Layer, SaidOfServers, Vec<UserRow>) {
+        (self.table, self.of_pools, self.of_servers, self.users)
+    }
+
+    /// What is said of servers in their pools.
+    #[cfg(test)]
+    pub(crate) fn of_servers(&self) -> &SaidOfServers {
+        &self.of_servers
     }
 
     /// Pools of the file that no key gets to.
@@ -172,7 +201,8 @@ impl Source {
         match self {
             Self::Servers(table) => {
                 let (table, of_pools) = ((**table).clone(), Layer::default());
-                Ok((Routed::new(table, of_pools, Vec::new()), Layer::default()))
+                let routed = Routed::new(table, of_pools, SaidOfServers::default(), Vec::new());
+                Ok((routed, Layer::default()))
             }
             Self::File { file, pool } => {
                 let config = config_file::read(file)?;

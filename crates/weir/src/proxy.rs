@@ -6,7 +6,7 @@ use crate::{
     settings::Flags,
 };
 use clap::{ArgMatches, Args};
-use std::{error::Error, process::ExitCode, sync::Arc};
+use std::{error::Error, mem, process::ExitCode, sync::Arc};
 use weir_proxy::{Config, ConfigError, Layer, Settings};
 
 /// Stand between memcached clients and memcached servers.
@@ -85,7 +85,7 @@ impl Given {
     fn read(&self) -> Result<(Config, Vec<String>), Box<dyn Error>> {
         let (routed, of_file) = self.source.read()?;
         let unserved = routed.unserved().to_vec();
-        let mut config = assembled(self.said.clone().over(of_file), routed)?;
+        let mut config = assembled(&self.said, of_file, routed)?;
         config.commit = crate::COMMIT;
         let given = self.clone();
         config.reread = Arc::new(move || given.reread());
@@ -105,8 +105,12 @@ impl Given {
     }
 }
 
-/// The configuration of a proxy with these options. `weir check` judges a file by it as well.
-pub(crate) fn assembled(said: Layer, routed: Routed) -> Result<Config, ConfigError> {
-    let users = routed.users().to_vec();
-    Config::with_users(routed.table, &said.over(routed.of_pools), &users)
+/// The configuration of a proxy: what flags and environment say, what `[proxy]` of the file says, and what is served. `weir check` judges a
+/// file by it as well.
+pub(crate) fn assembled(said: &Layer, of_file: Layer, routed: Routed) -> Result<Config, ConfigError> {
+    let (table, of_pools, mut of_servers, users) = routed.into_parts();
+    for own in of_servers.values_mut() {
+        *own = said.clone().over(mem::take(own)).over(of_file.clone());
+    }
+    Config::of_file(table, &said.clone().over(of_file).over(of_pools), &of_servers, &users)
 }

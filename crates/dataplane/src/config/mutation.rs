@@ -29,6 +29,10 @@ pub enum Mutation {
     MissAtEnd,
     /// A write goes ahead of its own client's gets of the key that wait.
     OwnOrder,
+    /// A get waits for the reply to an earlier one, whatever was written since.
+    CoalesceOverWrites,
+    /// Whether that is so is judged by what the get's own loop has written.
+    SharedCounts,
     /// A server that closes its connections at a question is asked it on each.
     ClosedQuestion,
     /// A write of a lent session begins although its key is held.

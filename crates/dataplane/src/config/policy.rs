@@ -66,6 +66,17 @@ words! {
 }
 
 words! {
+    /// Whether a get waits for the reply to an earlier get of its key, which is with its server already.
+    pub enum AskOnce {
+        /// Never: each is asked for when it comes.
+        #[default]
+        Off = "off",
+        /// Where no client of this process has begun to write the key since. Right where all of the servers' clients come through one process.
+        On = "on",
+    }
+}
+
+words! {
     /// Whether gets of several requests are put into one message to a server.
     pub enum JoinGets {
         /// Those that leave together anyway.

@@ -83,7 +83,8 @@ macro_rules! words {
 #[cfg(test)]
 mod tests {
     use crate::{
-        JoinGets, Multiget, OnFailure, OnStale, ReadPolicy, ReadRepair, ReplicasRequired, Word, WritePolicy,
+        AskOnce, JoinGets, Multiget, OnFailure, OnStale, ReadPolicy, ReadRepair, ReplicasRequired, Word,
+        WritePolicy,
     };
 
     fn check<T: Word>() {
@@ -97,6 +98,7 @@ mod tests {
     fn names_round_trip_and_others_are_refused() {
         check::<Multiget>();
         check::<JoinGets>();
+        check::<AskOnce>();
         check::<WritePolicy>();
         check::<ReadPolicy>();
         check::<ReplicasRequired>();

@@ -173,6 +173,12 @@ counters! {
     gets_joined,
     /// Such parts that were asked for again in messages of their own, because the reply to all ended with an error or could not be read.
     gets_asked_alone,
+    /// Gets that waited for the reply to an earlier get of their key (`--ask-once`).
+    gets_coalesced,
+    /// Of these, those that were asked for by themselves after all, because the earlier one got no answer, or a long one.
+    gets_coalesced_again,
+    /// Gets that did not wait for an earlier one, because too many did.
+    gets_coalesced_full,
     /// Keys that one replica did not have, and that another was asked for: the decider, or who may have them where a server is doubted.
     keys_asked_again,
     /// Times that a server became doubted: a connection to it was closed, refused or broken, or its name has other addresses, so it may be empty.

@@ -7,11 +7,11 @@
 //!
 //! Servers are known by their names, so that the mark outlives a reload. The lock is taken when a table comes, never for a request.
 
-use crate::{replication::emptied::Doubt, wire::version::Versions};
+use crate::{replication::emptied::Doubt, replication::key_writes::KeyWrites, wire::version::Versions};
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU32, AtomicU64, Ordering},
     },
 };
@@ -24,6 +24,8 @@ pub struct Freshness {
     ends: Arc<AtomicU64>,
     /// What they say to `version`.
     pub(crate) versions: Versions,
+    /// Which keys are being written, if anybody wants to know.
+    key_writes: OnceLock<Arc<KeyWrites>>,
 }
 
 /// One server's.
@@ -46,6 +48,11 @@ pub(crate) struct Share {
 }
 
 impl Freshness {
+    /// The counts of writes that all dataplanes share.
+    pub(crate) fn key_writes(&self) -> Arc<KeyWrites> {
+        Arc::clone(self.key_writes.get_or_init(Arc::default))
+    }
+
     /// A share in the freshness of the server with this name. And whether a dataplane went away from the server while it was stale: then it
     /// is stale to the new share, too.
     pub(crate) fn share(&self, name: &str) -> (Share, bool) {

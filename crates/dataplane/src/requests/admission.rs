@@ -189,7 +189,7 @@ pub(crate) fn take_mail(requests: &mut Requests, base: &mut Base, mail: Mail, no
         }
         Came::Reply(request, outcome) => {
             let blame = take_outcome(&mut requests.services, request, *outcome);
-            requests.conclude(base, request, blame, None, now);
+            requests.conclude_elsewhere(base, request, blame, None, now);
         }
         Came::Repair { home, name } => begin_repair(&mut requests.services, base, (&name, Some(home)), now),
         Came::Repaired => base.replication.end_repair(),

@@ -45,7 +45,7 @@ pub(crate) fn ask_alone(
     let may = part.tries() < TRIES_MAX
         && !service.verdict.is_error()
         && !session.is_gone()
-        && session.changes() == service.changes_before
+        && session.changes() == service.changes.before
         && created.deadline(fleet.config.timeout_ns, false) > now
         && fleet.readers().admit(server).is_ok();
     if !may {
@@ -55,7 +55,7 @@ pub(crate) fn ask_alone(
     let new = NewPart::of(key, Expected::Retrieval, created).deciding(part.decides()).at(part.index());
     backend.ask_alone(new, (keys, part.tries() + 1), &fleet.config, now);
     // What was sent first is a part of the time at the servers.
-    service.clock.begin_second_try();
+    service.begin_second_try();
     meter.counters().gets_asked_alone += 1;
     true
 }

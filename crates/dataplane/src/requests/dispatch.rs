@@ -91,13 +91,19 @@ pub(crate) fn carry_out(requests: &mut Requests, base: &mut Base, request: Reque
     }
 }
 
-/// What the session sent before this is not asked again behind it, if this may change items.
+/// What the session sent before this is not asked again behind it, if this may change items; and what it changes is counted until it is
+/// answered.
 #[inline(always)]
-fn count_change(_requests: &mut Requests, base: &mut Base, request: &Request<'_>, context: Context) {
+fn count_change(requests: &mut Requests, base: &mut Base, request: &Request<'_>, context: Context) {
     let is_left_out = base.fleet.config.is_without(Mutation::Changes)
         && matches!(request, Request::Retrieval(_) | Request::Meta(Meta { verb: MetaVerb::Get, .. }));
     if request.may_change_items() && !is_left_out {
-        base.clients[context.session].count_change();
+        let session = &mut base.clients[context.session];
+        session.count_change();
+        // What another loop has read is counted there.
+        if requests.ask_once.is_on() && !session.is_lent() {
+            requests.ask_once.begin_write(request);
+        }
     }
 }
 
@@ -130,7 +136,9 @@ pub(crate) fn refuse_large(requests: &mut Requests, base: &mut Base, large: Larg
     }
     base.meter.counters().requests += 1;
     base.meter.counters().requests_refused += 1;
-    base.clients[context.session].count_change();
+    let session = &mut base.clients[context.session];
+    session.count_change();
+    let is_lent = session.is_lent();
     let wire = WireKey { bytes: large.key, base64: large.base64 };
     let spelling = wire.spelling();
     let wire = WireKey { bytes: &spelling, ..wire };
@@ -145,6 +153,9 @@ pub(crate) fn refuse_large(requests: &mut Requests, base: &mut Base, large: Larg
     };
     let decoded = wire.decoded();
     let name = wire.placement_name(decoded.as_ref());
+    if !is_lent {
+        requests.ask_once.begin_write_of(name);
+    }
     if let Some(owner) = other_owner(base, name) {
         return mail(requests, base, (owner, name), write, Some(Refusal::TooLarge), context);
     }
@@ -358,8 +369,32 @@ fn retrieve(requests: &mut Requests, base: &mut Base, retrieval: Retrieval<'_>, 
         let slice = bulk_reads.begin(base, (key, &mut services[key]), retrieval);
         return send_slice(requests, base, key, slice, context.now);
     }
+    if requests.ask_once.is_on() {
+        return retrieve_once(requests, base, (key, retrieval), context);
+    }
     let asker = Asker::from(&base.clients[context.session]);
     let plan = requests.planner.plan(&mut base.fleet, retrieval, asker);
+    ask(requests, base, key, plan, retrieval, context.now);
+}
+
+/// Takes the reply to an earlier get, or lets others take the reply to this one (`ask_once.rs`).
+#[cold]
+fn retrieve_once(
+    requests: &mut Requests,
+    base: &mut Base,
+    (key, retrieval): (RequestKey, Retrieval<'_>),
+    context: Context,
+) {
+    let session = &base.clients[context.session];
+    let (may_share, asker) = (!session.is_lent(), Asker::from(session));
+    let Requests { services, ask_once, planner, .. } = requests;
+    if may_share && ask_once.join(services, base, (key, &retrieval)) {
+        return;
+    }
+    let plan = planner.plan(&mut base.fleet, retrieval, asker);
+    if may_share && matches!(plan, Plan::One(Ok(_))) {
+        ask_once.lead(services, base, (key, &retrieval), context.now);
+    }
     ask(requests, base, key, plan, retrieval, context.now);
 }
 

@@ -95,7 +95,7 @@ fn ask_another(
     };
     // What was sent first is a part of the time at the servers.
     if is_asked {
-        service.clock.begin_second_try();
+        service.begin_second_try();
     }
     is_asked
 }

@@ -7,6 +7,7 @@ use crate::{
     meter::Meter,
     meter::noted::Noted,
     meter::trace::{Ended, TraceRow},
+    replication::key_writes::Written,
     replication::mailbox::Sender,
     replication::write::Replicated,
     requests::answer::Answer,
@@ -34,8 +35,7 @@ pub(crate) struct Service {
     pub(super) silent: bool,
     pub(super) operation: Operation,
     pub(super) clock: Clock,
-    /// How many changes its session had sent before it.
-    pub(super) changes_before: u64,
+    pub(super) changes: Changes,
     /// Replies of servers that are still to come.
     pub(super) outstanding: u32,
     pub(super) keys: u32,
@@ -64,6 +64,19 @@ pub(crate) struct Service {
     pub(super) claim: Claim,
 }
 
+/// What is known of changes to items.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Changes {
+    /// How many its session had sent before it.
+    pub(super) before: u64,
+    /// What it may change itself, where that is counted.
+    pub(super) written: Written,
+}
+
+impl Changes {
+    const NONE: Self = Self { before: 0, written: Written::Nothing };
+}
+
 /// What is special about a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -75,6 +88,10 @@ pub(crate) enum Kind {
     DecidedAlone,
     /// It went over a server's bulk connection, or is a read that may have (`bulk_reads.rs`).
     Bulk,
+    /// A get that others may wait for (`ask_once.rs`).
+    Leads,
+    /// The same, when its server was lost and it was asked for again: nobody else waits for it from then on.
+    LeadsAgain,
 }
 
 /// How far a request is.
@@ -95,7 +112,7 @@ impl Service {
         silent: false,
         operation: Operation::Local,
         clock: Clock::at(Instant::ZERO),
-        changes_before: 0,
+        changes: Changes::NONE,
         outstanding: 0,
         keys: 0,
         hits: 0,
@@ -143,7 +160,7 @@ impl Service {
             operation: _,
             keys: _,
             silent: _,
-            changes_before: _,
+            changes: _,
             outstanding,
             hits,
             verdict,
@@ -194,6 +211,14 @@ impl Service {
     #[inline]
     pub(super) const fn is_of_replicated_key(&self) -> bool {
         self.write.is_some() || matches!(self.kind, Kind::Replicated)
+    }
+
+    /// It is asked for what a server did not answer.
+    pub(super) fn begin_second_try(&mut self) {
+        self.clock.begin_second_try();
+        if self.kind == Kind::Leads {
+            self.kind = Kind::LeadsAgain;
+        }
     }
 
     /// A message of it left the queue of a server, which is named so; this many had left before it.

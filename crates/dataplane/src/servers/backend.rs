@@ -402,6 +402,11 @@ impl Backend {
         self.pipeline.output(self.link.is_renewing())
     }
 
+    /// Where in it each message ends, in their order. There may be more of them than what is to be written now.
+    pub(super) fn message_ends(&self) -> impl Iterator<Item = usize> {
+        self.pipeline.message_ends()
+    }
+
     /// Everything queued is being taken by the driver; calls `taken` for each request that leaves the queue, with how many
     /// left it before.
     #[inline]

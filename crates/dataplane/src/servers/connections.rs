@@ -181,6 +181,12 @@ impl Connections {
         backend.output()
     }
 
+    /// Where in them each message ends, in their order. There may be more of them than what is to be written now. A greeting is one message.
+    pub(super) fn message_ends(&self, server: Slot) -> impl Iterator<Item = usize> {
+        let backend = (!self.is_greeting(server)).then(|| &self[server]);
+        backend.into_iter().flat_map(Backend::message_ends)
+    }
+
     /// `count` of them were handed to the kernel; calls `forwarded` for each request whose message is complete there.
     #[inline]
     pub(super) fn handle_written(

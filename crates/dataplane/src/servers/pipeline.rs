@@ -280,6 +280,14 @@ impl Pipeline {
         if only_begun { &out[..self.begun_bytes()] } else { out }
     }
 
+    /// Where in what is to be written each message ends, in their order.
+    pub(super) fn message_ends(&self) -> impl Iterator<Item = usize> {
+        let is_last = |at: &usize| !self.parts.get(at + 1).is_some_and(Part::is_joined);
+        let end = |at: usize| self.parts[at].end() - self.out_start;
+        let ends = (self.sent..self.parts.len()).filter(is_last).map(end);
+        ends.map(|end| usize::try_from(end).expect("it is composed in memory"))
+    }
+
     #[inline]
     pub(super) fn has_output(&self, only_begun: bool) -> bool {
         !self.out.is_empty() && !self.output(only_begun).is_empty()

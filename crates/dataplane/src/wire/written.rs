@@ -35,6 +35,23 @@ pub fn read_key(parsed: &Parsed<'_>) -> Option<Box<[u8]>> {
     }
 }
 
+/// Hands `then` the key, as it is placed, of a request that may change an item; nothing if it may change several.
+pub(crate) fn with_changed_key<T>(request: &Request<'_>, then: impl FnOnce(Option<&[u8]>) -> T) -> T {
+    match *request {
+        Request::Storage(Storage { key, .. })
+        | Request::Deletion(Deletion { key, .. })
+        | Request::Arithmetic(Arithmetic { key, .. })
+        | Request::Touch(Touch { key, .. }) => then(Some(key)),
+        Request::Meta(meta) => {
+            let wire = WireKey::of(&meta);
+            let decoded = wire.decoded();
+            then(Some(wire.placement_name(decoded.as_ref())))
+        }
+        Request::Retrieval(retrieval) if retrieval.key_count() == 1 => then(retrieval.keys().next()),
+        _ => then(None),
+    }
+}
+
 /// Whether a meta command may change an item.
 pub(crate) fn writes(meta: &Meta<'_>) -> bool {
     matches!(meta.verb, MetaVerb::Set | MetaVerb::Delete | MetaVerb::Arithmetic)

@@ -1,5 +1,6 @@
 //! The dataplane by script: bytes and instants in, bytes and events out.
 
+mod ask_once;
 mod away;
 mod base64;
 mod bulk_connection;

@@ -86,12 +86,13 @@ pub(crate) fn config(reporter: &Reporter) -> Value {
 }
 
 /// What stands beside `settings` as it stands there: its name, and the setting's.
-const OF_SETTINGS: [(&str, &str); 18] = [
+const OF_SETTINGS: [(&str, &str); 19] = [
     ("engine", "engine"),
     ("listen", "listen"),
     ("admin", "admin"),
     ("multiget", "multiget"),
     ("join_gets", "join_gets"),
+    ("ask_once", "ask_once"),
     ("on_failure", "on_failure"),
     ("write_policy", "write_policy"),
     ("replicas_required", "replicas_required"),

@@ -54,6 +54,12 @@ pub enum ConfigError {
         /// The server.
         server: String,
     },
+    /// One connection serves all pools that have the server.
+    #[error("server {server} is in several pools, which differ in its TLS: say the same of it in each")]
+    ServerTwoWays {
+        /// The server.
+        server: String,
+    },
     /// A file with certificates or a key cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),

@@ -1,4 +1,5 @@
 use super::*;
+use crate::connections::tls::Spoken;
 use weir_routing::{Placement, Router};
 
 fn table(port: u16) -> Table {
@@ -115,7 +116,8 @@ impl Drop for Written {
 }
 
 fn with_users(said: &[(&str, &str)], users: &[UserRow]) -> Result<Config, String> {
-    Config::with_users(table(21_210), &Layer::of(said), users).map_err(|error| error.to_string())
+    Config::of_file(table(21_210), &Layer::of(said), &SaidOfServers::default(), users)
+        .map_err(|error| error.to_string())
 }
 
 #[test]
@@ -177,4 +179,66 @@ fn a_reload_cannot_begin_or_end_logins() {
         let refusal = ours.refusal(read).unwrap_or_default();
         assert!(refusal.contains("auth-file") && refusal.ends_with("restart the proxy"), "{refusal}");
     }
+}
+
+const CA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/connections/tls/tests/ca.pem");
+
+/// Pools `a` and `b` of these servers.
+fn two_pools(a: &[&str], b: &[&str]) -> Table {
+    let pool = |name: &str, servers: &[&str]| {
+        let servers = servers.iter().map(|text| text.parse().expect("a server")).collect();
+        (name.to_owned(), Router::new(servers, Placement::Modulo, 1).expect("a pool"))
+    };
+    Table::new(vec![pool("a", a), pool("b", b)], &[]).expect("a table")
+}
+
+/// What is said of a server in a pool: names of settings, and texts.
+type Own<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
+
+fn of_servers(said: &[Own<'_>]) -> SaidOfServers {
+    let entry =
+        |(pool, server, said): &Own<'_>| (((*pool).to_owned(), (*server).to_owned()), Layer::of(said));
+    said.iter().map(entry).collect()
+}
+
+#[test]
+fn each_server_is_spoken_to_as_is_said_of_it() {
+    let tls: &[_] = &[("server_tls", "true"), ("server_ca", CA)];
+    let own = of_servers(&[("b", "localhost:2", tls)]);
+    let table = two_pools(&["localhost:1"], &["localhost:2", "localhost:3"]);
+    let config = Config::of_file(table, &Layer::of(&[("server_ca", CA)]), &own, &[]).expect("valid");
+    let speaks =
+        |port| config.outbounds().of(&Server::new("localhost", port)).map(|it| matches!(it, Spoken::Tls(_)));
+    assert_eq!([1, 2, 3, 4].map(speaks), [Some(false), Some(true), Some(false), None]);
+    let plain: &[_] = &[("server_tls", "false"), ("server_ca", CA)];
+    let (table, own) =
+        (two_pools(&["localhost:1"], &["localhost:2"]), of_servers(&[("b", "localhost:2", plain)]));
+    let config = Config::of_file(table, &Layer::of(tls), &own, &[]).expect("valid");
+    let speaks =
+        |port| config.outbounds().of(&Server::new("localhost", port)).map(|it| matches!(it, Spoken::Tls(_)));
+    assert_eq!([1, 2].map(speaks), [Some(true), Some(false)]);
+}
+
+#[test]
+fn what_cannot_be_spoken_is_refused() {
+    let tls: &[_] = &[("server_tls", "true"), ("server_ca", CA)];
+    let refusal = |said: &[(&str, &str)], own: &[Own<'_>]| {
+        let table = two_pools(&["localhost:1"], &["localhost:1", "unix:/run/m.sock"]);
+        let refused = Config::of_file(table, &Layer::of(said), &of_servers(own), &[]).err();
+        refused.map(|error| error.to_string()).unwrap_or_default()
+    };
+    assert_eq!(
+        refusal(&[], &[("a", "localhost:1", tls)]),
+        "server localhost:1 is in several pools, which differ in its TLS: say the same of it in each"
+    );
+    assert_eq!(refusal(&[], &[("a", "localhost:1", tls), ("b", "localhost:1", tls)]), "");
+    let unnamed = refusal(tls, &[]);
+    assert!(unnamed.starts_with("server unix:/run/m.sock has no name"), "{unnamed}");
+    let stray = refusal(&[("server_ca", CA)], &[]);
+    assert!(stray.starts_with("--server-ca means nothing without --server-tls"), "{stray}");
+    let needs = refusal(&[], &[("a", "localhost:1", &[("server_tls", "true")])]);
+    assert!(needs.starts_with("--server-tls means nothing without --server-ca"), "{needs}");
+    let engine =
+        refusal(&[("engine", "split"), ("readers", "1"), ("queue", "1")], &[("a", "localhost:1", tls)]);
+    assert!(engine.starts_with("--server-tls belongs to --engine event"), "{engine}");
 }

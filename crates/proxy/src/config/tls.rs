@@ -1,10 +1,18 @@
 //! Which settings of TLS go together, and what their files make.
 
 use crate::{
-    config::{error::ConfigError, settings::Settings},
-    connections::tls::{Inbound, Named, Outbound},
+    config::{
+        SaidOfServers,
+        error::ConfigError,
+        settings::{Settings, Table as _},
+    },
+    connections::tls::{Inbound, Named, Outbound, Outbounds, Spoken, Terms},
 };
-use weir_routing::Table;
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::Arc,
+};
+use weir_routing::{Server, Table};
 
 /// What is spoken to clients: reads the files.
 pub(super) fn inbound(settings: &Settings) -> Result<Option<Inbound>, ConfigError> {
@@ -20,39 +28,78 @@ pub(super) fn inbound(settings: &Settings) -> Result<Option<Inbound>, ConfigErro
     Ok(Some(Inbound::read(chain, key, authorities, settings.tls_handshakes)?))
 }
 
-/// What is spoken to servers: reads the files.
-pub(super) fn outbound(settings: &Settings, table: &Table) -> Result<Option<Outbound>, ConfigError> {
-    if !settings.server_tls {
-        let strays = [
-            ("server-ca", settings.server_ca.is_some()),
-            ("server-cert", settings.server_cert.is_some()),
-            ("server-key", settings.server_key.is_some()),
-            ("server-name", settings.server_name.is_some()),
-        ];
-        let stray = strays.into_iter().find(|(_, is_said)| *is_said);
-        return stray
-            .map_or(Ok(None), |(setting, _)| Err(ConfigError::Needs { setting, needs: "server-tls" }));
+/// What each server is spoken to in, where `said` holds unless something else is said of a server: reads the files.
+pub(super) fn outbounds(
+    said: &Settings,
+    table: &Table,
+    of_servers: &SaidOfServers,
+) -> Result<Outbounds, ConfigError> {
+    let mut reading = Reading::default();
+    for pool in table.pools() {
+        for server in pool.router().servers() {
+            let own = of_servers.get(&(pool.name().to_owned(), server.name.clone())).map(Settings::of);
+            let spoken = reading.spoken(own.as_ref().unwrap_or(said), server)?;
+            if !reading.outbounds.say(server, &spoken) {
+                return Err(ConfigError::ServerTwoWays { server: server.to_string() });
+            }
+        }
     }
+    let strays = [
+        ("server-ca", said.server_ca.is_some()),
+        ("server-cert", said.server_cert.is_some()),
+        ("server-key", said.server_key.is_some()),
+        ("server-name", said.server_name.is_some()),
+    ];
+    let stray = strays.into_iter().find(|(_, is_said)| *is_said && !said.server_tls);
+    match stray {
+        Some((setting, _)) if reading.read.is_empty() => {
+            Err(ConfigError::Needs { setting, needs: "server-tls" })
+        }
+        _ => Ok(reading.outbounds),
+    }
+}
+
+/// Files that were read, each once.
+#[derive(Default)]
+struct Reading {
+    outbounds: Outbounds,
+    read: HashMap<Terms, Arc<Outbound>>,
+}
+
+impl Reading {
+    fn spoken(&mut self, said: &Settings, server: &Server) -> Result<Spoken, ConfigError> {
+        if !said.server_tls {
+            return Ok(Spoken::Plain);
+        }
+        let terms = terms(said)?;
+        let outbound = match self.read.entry(terms) {
+            Entry::Occupied(read) => Arc::clone(read.get()),
+            Entry::Vacant(place) => {
+                let read = Outbound::read(place.key().clone())?;
+                Arc::clone(place.insert(Arc::new(read)))
+            }
+        };
+        match outbound.name_of(&server.endpoint) {
+            None => Err(ConfigError::ServerUnnamed { server: server.to_string() }),
+            Some(_) => Ok(Spoken::Tls(outbound)),
+        }
+    }
+}
+
+fn terms(said: &Settings) -> Result<Terms, ConfigError> {
     let needs = |setting, needs| ConfigError::Needs { setting, needs };
-    let authorities = settings.server_ca.as_deref().ok_or(needs("server-tls", "server-ca"))?;
-    let shown = match (settings.server_cert.as_deref(), settings.server_key.as_deref()) {
+    let authorities = said.server_ca.clone().ok_or(needs("server-tls", "server-ca"))?;
+    let shown = match (said.server_cert.clone(), said.server_key.clone()) {
         (None, None) => None,
         (None, Some(_)) => return Err(needs("server-key", "server-cert")),
-        (Some(chain), key) => {
-            let chain = Named::new("server-cert", chain);
-            Some((chain, key.map_or(chain, |path| Named::new("server-key", path))))
-        }
+        (Some(chain), key) => Some((chain, key)),
     };
-    let name = match settings.server_name.as_deref() {
+    let name = match said.server_name.as_deref() {
         None => None,
         Some(text) => {
             let name = Outbound::name(text);
             Some(name.ok_or_else(|| ConfigError::ServerName { name: text.to_owned() })?)
         }
     };
-    let outbound = Outbound::read(Named::new("server-ca", authorities), shown, name)?;
-    match table.servers().iter().find(|server| outbound.name_of(&server.endpoint).is_none()) {
-        Some(server) => Err(ConfigError::ServerUnnamed { server: server.to_string() }),
-        None => Ok(Some(outbound)),
-    }
+    Ok(Terms::new(authorities, shown, name))
 }

@@ -62,6 +62,7 @@ impl Admitted {
     }
 
     /// Whether it speaks TLS, or is to.
+    #[inline]
     pub(crate) fn speaks_tls(&self) -> bool {
         self.tls.is_some()
     }
@@ -73,7 +74,6 @@ impl Admitted {
     }
 
     /// Sends what belongs to no reply. Returns what has become of the connection since.
-    #[inline]
     pub(crate) fn tend(&mut self) -> Option<News> {
         self.tls.as_mut()?.tend(&self.stream)
     }

@@ -222,7 +222,7 @@ fn read<H: Host>(host: &mut H, reads: &mut Reads, peer: H::Peer, to_the_end: boo
         let (has_more, wants_write) = (transport.has_buffered(), transport.wants_write());
         drop(transport);
         if wants_write {
-            host.handle_writable(peer);
+            say(host, peer);
         }
         match arrived {
             Arrived::Bytes(count) => {
@@ -239,6 +239,12 @@ fn read<H: Host>(host: &mut H, reads: &mut Reads, peer: H::Peer, to_the_end: boo
         }
     }
     host.door().read_later(peer);
+}
+
+/// The transport has something to say that belongs to no reply: where TLS is spoken.
+#[inline(never)]
+fn say<H: Host>(host: &mut H, peer: H::Peer) {
+    host.handle_writable(peer);
 }
 
 fn take_messages<H: Host>(host: &mut H, reads: &mut Reads) {

@@ -92,6 +92,10 @@ impl windows::Queue for OneQueue {
     fn report_at_end(&self, index: u64) -> QueueReport {
         self.0.report_at_end(index)
     }
+
+    fn crew(&self) -> u64 {
+        self.0.crew()
+    }
 }
 
 /// Every request belongs into the same queue.

@@ -107,8 +107,12 @@ fn config(resolver: Arc<Answers>) -> Config {
 }
 
 fn config_of(resolver: Arc<Answers>, more: &[(&str, &str)]) -> Config {
+    config_for(table(&["cache.test:1"]), resolver, more)
+}
+
+fn config_for(table: Table, resolver: Arc<Answers>, more: &[(&str, &str)]) -> Config {
     let said = [&[("listen", "127.0.0.1:0")], more].concat();
-    let mut config = Config::new(table(&["cache.test:1"]), &Layer::of(&said)).expect("valid");
+    let mut config = Config::new(table, &Layer::of(&said)).expect("valid");
     config.settings.threads = 1;
     config.settings.timeout = WAIT_MAX;
     config.settings.resolve_every = Duration::from_millis(10);
@@ -156,7 +160,8 @@ impl Proxy {
         let (reload, resolver) = (thread.reload_handle(), thread.resolver_handle());
         let (questions, _) = sync_channel(1);
         let (windows, _parts, _) = crate::records::windows::Hub::new(2);
-        let addresses = AddressBookHandle::new(thread.book(), resolver.clone(), descriptors, config.tcp());
+        let addresses = AddressBookHandle::new(thread.book(), resolver.clone(), descriptors, config.tcp())
+            .with_outbounds(Arc::clone(config.outbounds()));
         let (watch, notices) = (Watch::default(), Notices::new(clock));
         let making = Making::new(config, clock, &watch, addresses, notices, questions, windows);
         let Started { doors, threads, .. } = engine::start(&making).expect("descriptors are free");
@@ -338,12 +343,11 @@ fn starts_without_its_name(config: impl Fn(Arc<Answers>) -> Config) {
 #[test]
 fn keys_keep_their_servers_while_the_name_of_one_is_unknown() {
     let known = server('A').to_string();
-    let mut config = config(Answers::are(&[]));
     let table = table(&[&known, "cache.test:1"]);
+    let config = config_for(table.clone(), Answers::are(&[]), &[]);
     let keys: Vec<String> = (0..16).map(|number| format!("key{number}")).collect();
     let away = |key: &String| table.pools()[0].router().primary(key.as_bytes()) == 1;
     assert!(keys.iter().any(away) && !keys.iter().all(away));
-    config.table = Arc::new(table.clone());
     let mut proxy = Proxy::start(&config);
     for key in &keys {
         let answer = proxy.first_line(key);

@@ -78,7 +78,8 @@ impl Reloader {
         let (sender, taken) = channel();
         for handle in loops {
             let (table, timeout_ns) = (Arc::clone(&self.config.table), nanos(self.config.settings.timeout));
-            let routing = Routing::new(table, resolver.book(), timeout_ns, sender.clone())
+            let outbounds = Arc::clone(self.config.outbounds());
+            let routing = Routing::new(table, resolver.book(), outbounds, timeout_ns, sender.clone())
                 .with_logins(self.config.logins().clone());
             handle.send(Message::Table(routing))?;
         }

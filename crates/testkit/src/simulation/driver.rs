@@ -100,6 +100,17 @@ impl World {
         });
     }
 
+    /// Every message ends with a line ending, also one with a value.
+    fn messages_end_where_it_is_said(&self, (home, slot): (usize, Slot), output: &[u8]) {
+        let mut before = 0;
+        for end in self.loops[home].dataplane.server_message_ends(slot) {
+            let message = output.get(before..end.min(output.len())).unwrap_or_default();
+            let is_end = end > before && (end > output.len() || message.ends_with(b"\r\n"));
+            self.ensure(is_end, || format!("no message ends at {end}, behind one that ends at {before}"));
+            before = end.min(output.len());
+        }
+    }
+
     /// What a turn has for another loop goes there in one batch.
     fn send_mail(&mut self, home: usize) {
         let mut batches: Vec<Vec<_>> = self.loops.iter().map(|_| Vec::new()).collect();
@@ -156,6 +167,7 @@ impl World {
         let output = dataplane.server_output(slot).to_vec();
         let Some((_, line)) = self.line_of(home, slot) else { return };
         self.silent_servers_are_left_alone((home, slot, server), &output);
+        self.messages_end_where_it_is_said((home, slot), &output);
         let count = self.accepted(output.len());
         self.note(4, &output[..count]);
         let wire = Wire { server, line, attempt: self.servers[server].attempt(line) };

@@ -3,7 +3,9 @@
 use rand::Rng;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
-use weir_dataplane::{Config, Multiget, OnFailure, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy};
+use weir_dataplane::{
+    AskOnce, Config, Multiget, OnFailure, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy,
+};
 use weir_routing::Placement;
 
 use super::link::Conduct;
@@ -77,12 +79,16 @@ impl Scenario {
         // A calm world's requests must never be late, however often a write is cut short.
         let slack = if faults == 0 { 1000 } else { rng.random_range(40..=100) };
         let replicas_max = if reloads > 0 && rng.random_bool(0.6) { 1 } else { servers.min(3) };
-        let replicas = rng.random_range(if races { 2 } else { 1 }..=replicas_max);
+        let asks_once = rng.random_bool(0.4);
+        // What one loop's clients wait for while another one's write the same key.
+        let shares = asks_once && races_calmly && rng.random_bool(0.5);
+        let replicas = if shares { 1 } else { rng.random_range(if races { 2 } else { 1 }..=replicas_max) };
         let mut config = config(rng, tight, delay_max_ns * slack);
         config.multiget = *Multiget::ALL.choose(rng).expect("some ways");
         if config.multiget.check(servers, replicas).is_err() {
             config.multiget = Multiget::Sharded;
         }
+        config.ask_once = if asks_once { AskOnce::On } else { AskOnce::Off };
         config.on_failure = if rng.random_bool(0.3) { OnFailure::Degrade } else { OnFailure::Strict };
         if replicas > 1 {
             replicate(&mut config, rng);

@@ -142,7 +142,7 @@ fn users_are_read_and_what_is_wrong_with_one_is_said_with_its_line() {
     };
     let app = UserRow { name: "app".into(), certificate: Some("app.example".into()), ..UserRow::default() };
     assert_eq!(config.users, [reports, app]);
-    assert_eq!(config.table(None).unwrap().users(), config.users);
+    assert_eq!(config.table(None).unwrap().into_parts().3, config.users);
     for (from, to, expected) in [
         ("\"app\"", "\"reports\"", "14: user reports is there twice: remove one"),
         ("\"app\"", "\"a b\"", "14: \"a b\" is no name of a user"),
@@ -172,4 +172,58 @@ fn pools_and_listeners_are_there_once() {
     assert_eq!(refusal(&twice), "file:17: pool main listens on 127.0.0.1:22121 already");
     let duplicate = format!("{GOOD}{GOOD}");
     assert!(refusal(&duplicate).starts_with("file:16: duplicate key"), "{}", refusal(&duplicate));
+}
+
+/// What is said of each server of a pool, by their names.
+fn of_servers(text: &str) -> Vec<(String, String)> {
+    let routed = parse(text, "file").unwrap_or_else(|error| panic!("{error}")).table(None).unwrap();
+    let said = |layer: &Layer| {
+        ["server_tls", "server_ca", "server_name"].map(|name| layer.get(name).unwrap_or("-")).join(" ")
+    };
+    let mut all: Vec<_> =
+        routed.of_servers().iter().map(|((_, server), it)| (server.clone(), said(it))).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn a_pool_and_a_server_of_it_say_what_they_are_spoken_to_in() {
+    let text = r#"
+[proxy]
+server_ca = "ca.crt"
+[pools.main]
+servers = ["a:1", { server = "b:1:2 red", server_tls = true, server_name = "red.test" }, "c:1"]
+"#;
+    assert_eq!(of_servers(text), [("red".to_owned(), "true - red.test".to_owned())]);
+    let text = r#"
+[pools.main]
+servers = ["a:1", { server = "b:1", server_tls = false }, { server = "c:1", server_ca = "other.crt" }]
+server_tls = true
+server_ca = "ca.crt"
+"#;
+    let said = [("a:1", "true ca.crt -"), ("b:1", "false ca.crt -"), ("c:1", "true other.crt -")];
+    assert_eq!(of_servers(text), said.map(|(server, said)| (server.to_owned(), said.to_owned())));
+    assert_eq!(of_servers("[proxy]\nserver_tls = true\n[pools.main]\nservers = [\"a:1\"]\n"), []);
+}
+
+#[test]
+fn what_would_leave_a_server_without_tls_by_mistake_is_refused() {
+    for (text, expected) in [
+        (
+            "[pools.main]\nservers = [\"a:1\"]\nserver_ca = \"ca.crt\"\n",
+            "file:3: pool main: server_ca means nothing without server_tls = true",
+        ),
+        (
+            "[pools.main]\nservers = [\n{ server = \"a:1\", server_tls = true },\n{ server = \"b:1\", server_name = \"b\" }]\n",
+            "file:4: pool main: server_name means nothing without server_tls = true",
+        ),
+        ("[pools.main]\nservers = [{ server_tls = true }]\n", "file:2: missing field `server`"),
+        (
+            "[pools.main]\nservers = [{ server = \"a:1\", timeout = \"1s\" }]\n",
+            "file:2: pool main: unknown field `timeout`, expected one of `server`, `server_tls`, `server_ca`, `server_cert`, \
+             `server_key`, `server_name`",
+        ),
+    ] {
+        assert_eq!(refusal(text), expected);
+    }
 }

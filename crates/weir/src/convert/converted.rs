@@ -1,5 +1,6 @@
 //! What a converted file says, and how it is written down.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use weir_routing::{Options, Router, Server};
@@ -26,6 +27,8 @@ pub(super) struct ConvertedPool {
     pub(super) listen_mode: Option<u32>,
     pub(super) max_connections: Option<u64>,
     pub(super) servers: Vec<Server>,
+    /// The addresses of servers that are spoken to in TLS.
+    pub(super) tls: BTreeSet<String>,
     pub(super) options: Options,
     pub(super) timeout_ms: Option<u64>,
     /// What has no equal.
@@ -78,9 +81,28 @@ impl ConvertedPool {
             listen_mode: None,
             max_connections: None,
             servers,
+            tls: BTreeSet::new(),
             options,
             timeout_ms: None,
             notes: Vec::new(),
+        }
+    }
+
+    /// Whether all of them are spoken to in TLS; `None` where some are.
+    fn all_tls(&self) -> Option<bool> {
+        let count = self.servers.iter().filter(|server| self.tls.contains(&server.address())).count();
+        match count {
+            0 => Some(false),
+            count => (count == self.servers.len()).then_some(true),
+        }
+    }
+
+    fn server_line(&self, server: &Server) -> String {
+        let text = quoted(&server_text(server));
+        if self.all_tls().is_none() && self.tls.contains(&server.address()) {
+            format!("  {{ server = {text}, server_tls = true }},\n")
+        } else {
+            format!("  {text},\n")
         }
     }
 
@@ -91,13 +113,13 @@ impl ConvertedPool {
                 let _ = writeln!(text, "{key} = {value}");
             }
         };
-        let servers: String =
-            self.servers.iter().map(|server| format!("  {},\n", quoted(&server_text(server)))).collect();
+        let servers: String = self.servers.iter().map(|server| self.server_line(server)).collect();
         let Options { placement, hash, hash_tag, salt, replicas } = &self.options;
         setting("listen", self.listen.as_deref().map(quoted));
         setting("listen_mode", self.listen_mode.map(|mode| quoted(&format!("{mode:o}"))));
         setting("max_connections", self.max_connections.map(|count| count.to_string()));
         setting("servers", Some(format!("[\n{servers}]")));
+        setting("server_tls", (self.all_tls() == Some(true)).then(|| "true".to_owned()));
         setting("placement", Some(quoted(placement.name())));
         setting("hash", hash.map(|hash| quoted(hash.name())));
         setting("hash_tag", hash_tag.map(|tag| quoted(&tag.to_string())));
@@ -142,7 +164,7 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config_file;
+    use crate::{config_file, pool::Pool};
     use weir_routing::Placement;
 
     #[test]
@@ -157,18 +179,31 @@ mod tests {
             listen_mode: Some(0o666),
             max_connections: Some(100),
             servers: servers[1..].to_vec(),
+            tls: BTreeSet::from(["cache:11212".to_owned()]),
             options: options.clone(),
             timeout_ms: Some(250),
             notes: vec!["a note".into()],
         };
-        let text =
-            Converted { pools: vec![pool], notes: vec!["first".into()], ..Converted::default() }.to_toml();
+        let all_tls =
+            ConvertedPool { tls: servers[1..].iter().map(Server::address).collect(), ..pool.clone() };
+        let converted = Converted { pools: vec![pool], notes: vec!["first".into()], ..Converted::default() };
+        let text = converted.to_toml();
         let read = config_file::parse(&text, "file").unwrap();
         let pool = &read.pools["odd name"];
         assert_eq!(pool.router.servers(), &servers[1..]);
         assert_eq!(pool.router.options(), &options);
         let read = ["listen", "listen_mode", "max_connections"].map(|name| pool.said.get(name));
         assert_eq!(read, ["/run/weir.sock", "666", "100"].map(Some));
+        let tls = |pool: &Pool, server: &str| {
+            pool.of_servers().get(server).and_then(|said| said.get("server_tls")).map(ToOwned::to_owned)
+        };
+        assert_eq!(tls(pool, "cache:11212").as_deref(), Some("true"));
+        assert_eq!(tls(pool, "[::1]:11211"), None);
+        let text = Converted { pools: vec![all_tls], ..Converted::default() }.to_toml();
+        assert!(text.contains("\nserver_tls = true\n"), "{text}");
+        let read = config_file::parse(&text, "file").unwrap();
+        assert_eq!(tls(&read.pools["odd name"], "[::1]:11211").as_deref(), Some("true"));
+        let text = converted.to_toml();
         assert_eq!(server_text(&servers[0]), "10.0.0.1:11211:2 red");
         assert!(text.starts_with("# first\n\n[pools.\"odd name\"]\n# a note\nlisten = "), "{text}");
     }

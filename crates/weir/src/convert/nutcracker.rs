@@ -125,7 +125,8 @@ fn pool(name: String, yaml: &PoolYaml) -> Result<ConvertedPool, String> {
     notes.extend(without_equal(yaml));
     let servers = yaml.servers.iter().map(|text| server(text)).collect::<Result<_, _>>()?;
     let options = Options { hash: Some(hash), hash_tag, ..Options::new(placement) };
-    Ok(ConvertedPool { name, listen, listen_mode, max_connections, servers, options, timeout_ms, notes })
+    let pool = ConvertedPool::new(name, servers, options);
+    Ok(ConvertedPool { listen, listen_mode, max_connections, timeout_ms, notes, ..pool })
 }
 
 /// The octal digits behind a socket's path; nutcracker takes 0 for none.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -17,13 +17,20 @@ from weir_lab.bench.sweep.sets import listed, part_of, plan_parts, read_reasons,
 from weir_lab.bench.sweep.whole_night import forecast, whole_night
 from weir_lab.bench.testbeds import TestbedKind
 from weir_lab.cli.studies import PACE_HELP
-from weir_lab.design.whole.sets import known_sets
+from weir_lab.design.whole.sets import EVENT_SUFFIX, known_sets
 from weir_lab.errors import StudyError
+from weir_lab.records import read_run
+from weir_lab.records.tables.quotas import quota_text
 from weir_lab.report.sets.assembling import Sources, assemble
 from weir_lab.report.sets.kept import holds_records, keep, verify_kept
 from weir_lab.report.sets.twin import changes, read_twin, verify, write_report
 from weir_lab.report.single.report import of_a_sweep, verify_sweep
 from weir_lab.theory.units import count_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from weir_lab.design.whole.sets import StudySet
 
 __all__ = ["compare_reports", "keep_records", "study", "verify_report"]
 
@@ -92,7 +99,7 @@ def study(
     left: tuple[str, ...] = ()
     if not report_only:
         chosen = part_of(parts, part, _PART_S) if part is not None else parts
-        shown = Shown(console)
+        shown = Shown(console, _quotas_of(study_set))
         wanted = Wanted(pace, testbed=testbed, hosts=hosts)
         programs = Executables(find_weir(binary).absolute(), memcached)
 
@@ -119,6 +126,17 @@ def study(
     typer.echo(files.html)
     if left:
         raise typer.Exit(3)
+
+
+def _quotas_of(study_set: StudySet) -> Callable[[Path], str]:
+    """What each tier used of its quota in the run of a folder: nobody wants to learn after a night that another one limited."""
+    files = {file.removesuffix(".toml"): file for file in study_set.files}
+
+    def of(folder: Path) -> str:
+        sweep = folder.parent.parent.name.removesuffix(EVENT_SUFFIX)
+        return quota_text(read_run(folder), study_set.limiting_of(files.get(sweep, "")))
+
+    return of
 
 
 def _require_delays() -> None:

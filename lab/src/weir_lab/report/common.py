@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weir_lab.design import Kind, RequestPath, Settings
+from weir_lab.design.whole.sets import DEFAULT_MARGINS
 from weir_lab.records.formats import STAGES
 from weir_lab.report.numbers.comparing import level_of
 from weir_lab.report.page.blocks import Figure, Table, Value
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from weir_lab.design import Study
-    from weir_lab.design.whole.sets import SectionSpec
+    from weir_lab.design.whole.sets import Margins, SectionSpec
     from weir_lab.report.numbers.readings import CellReadings, Reading, SweepReadings
     from weir_lab.report.page.blocks import Block, Entry
     from weir_lab.theory.stats import Interval
@@ -81,6 +82,7 @@ class Task:
     sweeps: tuple[SweepReadings, ...]
     beside: tuple[SweepReadings, ...] = ()
     label: str = ""
+    margins: Margins = DEFAULT_MARGINS
 
     @property
     def first(self) -> SweepReadings:

@@ -78,6 +78,27 @@ fn a_get_that_names_a_key_twice_has_a_message_of_its_own() {
     assert!(output(&pipeline).ends_with("get d a\r\nget a b a\r\n"), "{}", output(&pipeline));
 }
 
+#[test]
+fn a_driver_learns_where_messages_end() {
+    let ends = |pipeline: &Pipeline| pipeline.message_ends().collect::<Vec<_>>();
+    let mut pipeline = Pipeline::default();
+    assert_eq!(ends(&pipeline), [0; 0]);
+    get(&mut pipeline, 1, &["a"]);
+    get(&mut pipeline, 2, &["b", "a"]);
+    pipeline.dequeue(false, |_, _| ());
+    get(&mut pipeline, 3, &["c"]);
+    assert_eq!(output(&pipeline), "get a b\r\nget c\r\n");
+    assert_eq!(ends(&pipeline), [9, 16], "gets that share a message end together");
+    pipeline.note_written(4, at(5), |_| ());
+    assert_eq!(ends(&pipeline), [5, 12]);
+    pipeline.note_written(5, at(5), |_| ());
+    assert_eq!(ends(&pipeline), [7], "what was written has no end any more");
+    get(&mut pipeline, 4, &["d"]);
+    set(&mut pipeline, 5, "e", &[]);
+    assert_eq!(output(&pipeline), "set e 0 0 1\r\nx\r\nget c d\r\n", "nothing of the get was taken");
+    assert_eq!(ends(&pipeline), [16, 25]);
+}
+
 /// A message of this key, which goes ahead of the gets if none of these requests asks for the key.
 fn set(pipeline: &mut Pipeline, request: usize, key: &str, own: &[usize]) {
     pipeline.begin(new_part(RequestKey::from_index(request)), Purpose::Request, at(100), at(0));

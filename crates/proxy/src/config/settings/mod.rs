@@ -70,6 +70,8 @@ pub enum Place {
     DefaultPool,
     /// There, or in pools: those that are served together say the same.
     AllPools,
+    /// There, or in a pool, or for one server; the narrowest counts.
+    Server,
     /// In each pool.
     Pool,
     /// As a flag alone.
@@ -193,10 +195,14 @@ impl Layer {
         Ok(self)
     }
 
-    /// What this layer says, and else what the one below it says.
+    /// What this layer says, and else what the one below it says. A certificate of this layer has no key of the one below.
     #[must_use]
     pub fn over(mut self, below: Self) -> Self {
-        for (name, text) in below.0 {
+        let mut below = below.0;
+        for (key, _) in KEYS.iter().filter(|(_, chain)| self.0.contains_key(chain)) {
+            below.remove(key);
+        }
+        for (name, text) in below {
             self.0.entry(name).or_insert(text);
         }
         self
@@ -207,6 +213,9 @@ impl Layer {
         self.0.get(name).map(String::as_str)
     }
 }
+
+/// Which key belongs to which certificate: where nothing is said of the key, it stands in the file of the certificate.
+const KEYS: [(&str, &str); 2] = [("tls_key", "tls_cert"), ("server_key", "server_cert")];
 
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ use super::{
     },
 };
 use weir_dataplane::{
-    JoinGets, Multiget, OnFailure, OnStale, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy,
+    AskOnce, JoinGets, Multiget, OnFailure, OnStale, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy,
 };
 use weir_routing::{HashTag, KeyHash, Placement};
 
@@ -118,16 +118,16 @@ settings! {
         tls_handshakes: Number<usize> { heading: TLS, default: "2048", least: "1", why: "no client could connect", engines: EVENT },
         /// Speak TLS to servers, whose names are verified. Turn it on where the network between proxy and servers is not yours
         /// alone (docs/operate/tls.md)
-        server_tls: Truth { heading: TLS, default: "false", engines: EVENT },
-        /// A PEM file with the authorities that sign the certificates of servers. Needed with --server-tls
-        server_ca: Maybe<File> { heading: TLS, engines: EVENT },
-        /// A PEM file with a certificate that the proxy shows to servers. Give it where servers demand one
-        server_cert: Maybe<File> { heading: TLS, engines: EVENT },
+        server_tls: Truth { heading: TLS, default: "false", engines: EVENT, reloads: true, place: Place::Server },
+        /// A PEM file with the authorities that sign the certificates of servers; read again by a reload. Needed with --server-tls
+        server_ca: Maybe<File> { heading: TLS, engines: EVENT, reloads: true, place: Place::Server },
+        /// A PEM file with a certificate that the proxy shows to servers; read again by a reload. Give it where servers demand one
+        server_cert: Maybe<File> { heading: TLS, engines: EVENT, reloads: true, place: Place::Server },
         /// A PEM file with the private key of --server-cert, without a passphrase; by default the same file
-        server_key: Maybe<File> { heading: TLS, engines: EVENT },
+        server_key: Maybe<File> { heading: TLS, engines: EVENT, reloads: true, place: Place::Server },
         /// The name that the certificate of every server has to have; by default the host as the server is given. Give it for
         /// servers by address, or by socket, with one certificate
-        server_name: Maybe<Text> { heading: TLS, value: "NAME", engines: EVENT },
+        server_name: Maybe<Text> { heading: TLS, value: "NAME", engines: EVENT, reloads: true, place: Place::Server },
         /// Clients must log in, as to memcached -Y: with a name and a password of this file, which has a line user:password for each;
         /// read again by a reload. Give it where not everybody who reaches the port may use the cache (docs/operate/logins.md)
         auth_file: Maybe<File> { heading: LOGINS, engines: EVENT, reloads: true },
@@ -232,6 +232,10 @@ settings! {
         /// Whether gets of several requests that leave for a server together are put into one message, which costs the server less:
         /// on or off. Use off to see every request by itself at the server
         join_gets: Choice<JoinGets> { heading: REPLICAS, default: "on" },
+        /// Whether a get waits for the reply to an earlier get of its key that is with the server already: on or off. Turn it on
+        /// where many clients ask for the same keys at once, and all that write those keys come through this process
+        /// (docs/operate/hot-keys.md)
+        ask_once: Choice<AskOnce> { heading: REPLICAS, default: "off", engines: EVENT },
         /// Client connections at once, over all loops; more get an error and are closed. Raise it together with the limit of file
         /// descriptors: with too few of them it is lowered, as the log says at the start (docs/operate/run.md)
         max_connections: Number<usize> { heading: LIMITS, default: "10000", place: Place::DefaultPool, least: "1", why: "no client could connect" },

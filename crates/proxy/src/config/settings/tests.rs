@@ -122,3 +122,13 @@ fn sizes_have_units() {
     let reason = Size::parse("64").unwrap_err();
     assert_eq!(reason, "64 has no unit: write 64b for bytes, 64k, 64m or 64g");
 }
+
+#[test]
+fn a_certificate_is_not_put_together_with_the_key_of_another() {
+    let below = Layer::of(&[("server_cert", "old.crt"), ("server_key", "old.key"), ("server_ca", "ca.crt")]);
+    let over = Layer::of(&[("server_cert", "both.pem")]).over(below.clone());
+    let read = ["server_cert", "server_key", "server_ca"].map(|name| over.get(name));
+    assert_eq!(read, [Some("both.pem"), None, Some("ca.crt")]);
+    let over = Layer::of(&[("server_key", "new.key")]).over(below);
+    assert_eq!(over.get("server_key"), Some("new.key"));
+}

@@ -23,6 +23,29 @@ impl<'a> Line<'a> {
             Some(session) => Self::Tls(stream, session),
         }
     }
+
+    /// Hands messages to a server, each of which ends at one of `ends`, in their order.
+    #[inline]
+    pub(crate) fn write_messages<E: Iterator<Item = usize>>(
+        &mut self,
+        bytes: &[u8],
+        ends: impl FnOnce() -> E,
+    ) -> Result<usize, Ended> {
+        match self {
+            Self::Plain(stream) => stream.write(bytes),
+            Self::Tls(stream, session) => write_records(session, stream, bytes, ends()),
+        }
+    }
+}
+
+#[inline(never)]
+fn write_records(
+    session: &mut Session,
+    stream: &Stream,
+    bytes: &[u8],
+    mut ends: impl Iterator<Item = usize>,
+) -> Result<usize, Ended> {
+    session.write_messages(stream, bytes, &mut ends)
 }
 
 impl Transport for Line<'_> {

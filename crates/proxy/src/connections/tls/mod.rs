@@ -10,20 +10,27 @@
 //! |---|---|
 //! | `files` | certificates and keys as files have them |
 //! | `inbound` | what a listener speaks, and how many handshakes are under way |
-//! | `outbound` | what servers are spoken to in |
+//! | `outbound` | what a server is spoken to in |
+//! | `outbounds` | which of a table's servers are spoken to in that |
 //! | `session` | one connection: its handshake, its records, its end |
+//! | `records` | which bytes towards a server stand in one record |
 //! | `line` | the transport of a connection, whether it is encrypted or not |
 //! | `certificate_names` | who a certificate is |
+//! | `fuzzing` | what `fuzz/` checks of all this |
 //! | `news` | what became of a connection, to be counted |
 //!
 //! The protocol is rustls', the cryptography ring's (docs/decisions/0019-tls.md).
 
 mod certificate_names;
 mod files;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod inbound;
 pub(crate) mod line;
 pub(crate) mod news;
 mod outbound;
+mod outbounds;
+mod records;
 pub(crate) mod session;
 #[cfg(test)]
 mod tests;
@@ -31,4 +38,5 @@ mod tests;
 pub(crate) use files::Named;
 pub use files::TlsError;
 pub(crate) use inbound::Inbound;
-pub(crate) use outbound::Outbound;
+pub(crate) use outbound::{Outbound, Terms};
+pub(crate) use outbounds::{Outbounds, Spoken};

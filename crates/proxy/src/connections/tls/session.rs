@@ -21,6 +21,7 @@ use crate::connections::{
         certificate_names::certificate_names,
         inbound::HandshakePlace,
         news::{Failure, News},
+        records::{RECORD_BYTES_MAX, Records},
     },
     transport::{Arrived, Ended, Over, Stamps, Transport},
 };
@@ -54,6 +55,8 @@ pub(crate) struct Session {
     news: Option<News>,
     /// How many of the bytes to be written next are encrypted: not all of that is with the kernel.
     owed: usize,
+    /// Towards a server: the last record ended within a message.
+    is_within_message: bool,
     /// The last read filled its room, or something is left of it.
     has_more: bool,
     /// What was wrong with what the peer sent.
@@ -85,13 +88,14 @@ impl Session {
 
     /// Of a server that is being connected to.
     pub(super) fn of_server(mut connection: ClientConnection) -> Self {
-        connection.set_buffer_limit(Some(CHUNK_BYTES));
+        // A limit of rustls' would cut records where they must not be.
+        connection.set_buffer_limit(None);
         Self::new(connection.into(), None)
     }
 
     fn new(tls: Connection, place: Option<HandshakePlace>) -> Self {
         let state = State::Shaking { received: 0, _place: place };
-        Self { tls, state, news: None, owed: 0, has_more: false, error: None }
+        Self { tls, state, news: None, owed: 0, is_within_message: false, has_more: false, error: None }
     }
 
     /// Whether the handshake is not done yet.
@@ -256,11 +260,7 @@ impl Session {
                 break;
             }
             if !self.flush(stream)? {
-                match self.tls {
-                    Connection::Server(_) => self.owed = taken,
-                    // Whole records of it may be with the server, which may carry them out.
-                    Connection::Client(_) => written += taken,
-                }
+                self.owed = taken;
                 break;
             }
             written += taken;
@@ -269,6 +269,32 @@ impl Session {
     }
 
     // ── towards servers ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Encrypts messages for a server, each of which ends at one of `ends`, and hands them to the kernel. What is encrypted counts as
+    /// written: whole records of it may be with the server, which may carry them out.
+    pub(super) fn write_messages(
+        &mut self,
+        stream: &Stream,
+        bytes: &[u8],
+        ends: &mut dyn Iterator<Item = usize>,
+    ) -> Result<usize, Ended> {
+        let mut records = Records::new(bytes.len(), ends, self.is_within_message);
+        let mut written = 0;
+        while !self.is_shaking() && self.flush(stream)? && written < bytes.len() {
+            let enough = written + CHUNK_BYTES - RECORD_BYTES_MAX;
+            while written < bytes.len().min(enough) {
+                let record = &bytes[written..records.end_from(written)];
+                self.is_within_message = records.is_within();
+                // All of it, or nothing if the connection is over: there is no limit to what waits but this one.
+                let taken = self.tls.writer().write(record).unwrap_or(0);
+                if taken == 0 {
+                    return Ok(written);
+                }
+                written += taken;
+            }
+        }
+        Ok(written)
+    }
 
     /// Goes on with the handshake, as far as the kernel has what it needs.
     #[cold]

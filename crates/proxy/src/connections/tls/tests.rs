@@ -3,7 +3,7 @@ use super::{
     inbound::Inbound,
     line::Line,
     news::{Failure, News},
-    outbound::Outbound,
+    outbound::{Outbound, Terms},
     session::{Session, Shaken},
 };
 use crate::connections::{
@@ -316,8 +316,7 @@ fn a_file_that_cannot_be_used_is_named_with_the_reason() {
 #[test]
 fn a_server_is_verified_and_what_is_encrypted_for_it_counts_as_sent() {
     let ca = file("ca.pem");
-    let outbound =
-        |name| Outbound::read(Named::new("server-ca", &ca), None, Outbound::name(name)).expect("good");
+    let outbound = |name| Outbound::read(Terms::new(ca.clone(), None, Outbound::name(name))).expect("good");
     let somewhere = Endpoint::Tcp { host: "192.0.2.1".into(), port: 1 };
     let shake = |name| {
         let inbound = inbound(false, 1);
@@ -341,8 +340,10 @@ fn a_server_is_verified_and_what_is_encrypted_for_it_counts_as_sent() {
     let (shaken, mut client, ours, mut server, theirs) = shake("localhost");
     assert_eq!(shaken, Some(Shaken::Done));
     let message = vec![b'x'; 4 << 20];
-    let written = client.write(&ours, &message).expect("it is open");
-    assert!(written < message.len() && written.is_multiple_of(64 << 10), "{written} bytes");
+    let ends = [1000, message.len()];
+    let written = client.write_messages(&ours, &message, &mut ends.into_iter()).expect("it is open");
+    let parts = (written - 1000) % (16 << 10);
+    assert!(written < message.len() && parts == 0, "{written} bytes");
     let (mut scratch, mut got) = (vec![0; 256 << 10], 0);
     while got < written {
         match server.read(&theirs, &mut scratch, None) {

@@ -58,6 +58,8 @@ pub(crate) struct EventLoop {
     servers: ServerLinks,
     clients: Vec<Option<Admitted>>,
     handshakes: Handshakes,
+    /// Whether any connection of it has spoken TLS. Where none has, requests cost nothing for it.
+    has_tls: bool,
     index: usize,
     notices: Arc<Notices>,
     questions: SyncSender<Question>,
@@ -99,6 +101,7 @@ impl EventLoop {
             batcher: Batcher::new(config.batching(), now),
             clients: Vec::new(),
             handshakes: Handshakes::new(config.settings.tls_handshake_timeout),
+            has_tls: false,
             index,
             notices: Arc::clone(&making.notices),
             questions: making.questions.clone(),
@@ -174,9 +177,8 @@ impl EventLoop {
 
     /// What follows from all that was read in a turn that began at `began`.
     pub(crate) fn finish_turn(&mut self, began: Instant) {
-        while let Some(id) = self.handshakes.next_late(self.now) {
-            self.dataplane.counters_mut().tls_handshakes_timed_out += 1;
-            self.close_client(id);
+        if self.has_tls {
+            self.end_late_handshakes();
         }
         self.dataplane.handle_time(self.now);
         self.carry_out_events();
@@ -230,7 +232,10 @@ impl EventLoop {
 
     #[inline]
     pub(crate) fn wait(&mut self, events: &mut Events) -> io::Result<()> {
-        let deadline = self.handshakes.begin_turn(self.dataplane.poll_timeout());
+        let mut deadline = self.dataplane.poll_timeout();
+        if self.has_tls {
+            deadline = self.handshakes.begin_turn(deadline);
+        }
         self.door.wait(events, deadline, self.now)
     }
 
@@ -262,7 +267,8 @@ impl EventLoop {
 
     fn write_server(&mut self, server: Slot) {
         let Some(mut line) = self.servers.line(server) else { return };
-        match line.write(self.dataplane.server_output(server)) {
+        let ends = || self.dataplane.server_message_ends(server);
+        match line.write_messages(self.dataplane.server_output(server), ends) {
             Ok(count) => {
                 let now = self.stamp();
                 self.dataplane.handle_server_written(server, count, now);
@@ -328,16 +334,29 @@ impl EventLoop {
         self.dataplane.set_timeout(routing.timeout_ns());
         self.dataplane.handle_logins(routing.logins().users(), routing.logins().credentials());
         self.dataplane.handle_table(Arc::clone(routing.table()), self.clock.now());
+        self.servers.take_outbounds(Arc::clone(routing.outbounds()));
         self.renew_addresses(Arc::clone(routing.book()));
     }
 
-    #[cold]
-    fn note_news(&mut self, id: SessionId, news: News) {
-        news.count(self.dataplane.counters_mut());
-        self.handshakes.end(id);
-        if let (News::Shaken { .. }, Some(Some(client))) = (news, self.clients.get(id.index())) {
-            // Before anything that it says.
-            self.dataplane.handle_certificate(id, || client.certificate_names());
+    #[inline(never)]
+    fn end_late_handshakes(&mut self) {
+        while let Some(id) = self.handshakes.next_late(self.now) {
+            self.dataplane.counters_mut().tls_handshakes_timed_out += 1;
+            self.close_client(id);
+        }
+    }
+
+    /// Sends what TLS has to say to a client, and notes what has become of its connection.
+    #[inline(never)]
+    fn tend_client(&mut self, id: SessionId) {
+        let client = self.clients.get_mut(id.index()).and_then(Option::as_mut);
+        if let Some(news) = client.and_then(Admitted::tend) {
+            news.count(self.dataplane.counters_mut());
+            self.handshakes.end(id);
+            if let (News::Shaken { .. }, Some(Some(client))) = (news, self.clients.get(id.index())) {
+                // Before anything that it says.
+                self.dataplane.handle_certificate(id, || client.certificate_names());
+            }
         }
     }
 
@@ -355,9 +374,9 @@ impl EventLoop {
 
     /// The dataplane wants a connection to this server.
     fn connect(&mut self, slot: Slot) {
-        let (endpoint, door) = (&self.dataplane.server(slot).endpoint, &self.door);
+        let (server, door) = (self.dataplane.server(slot), &self.door);
         let watch = |stream: &mut Stream| door.watch(token(Peer::Server(slot)), stream);
-        let begun = self.servers.connect(slot, endpoint, self.now, watch);
+        let begun = self.servers.connect(slot, server, self.now, watch);
         self.note_begun(slot, begun);
     }
 
@@ -372,12 +391,15 @@ impl EventLoop {
         if shortage != Shortage::default() {
             shortage.count(self.dataplane.counters_mut());
         }
+        self.has_tls |= self.servers.speaks_tls(slot);
         if progress == Progress::Failed {
             self.lose_server(slot, Ended::ByPeer);
         }
     }
 
     /// A connection that was begun has become ready for something.
+    #[cold]
+    #[inline(never)]
     fn finish_connecting(&mut self, slot: Slot) {
         match self.servers.look(slot) {
             Progress::Connected => {
@@ -391,6 +413,23 @@ impl EventLoop {
                 self.try_next_address(slot);
             }
             Progress::Open => {}
+        }
+    }
+
+    /// Something has come from a server to which a connection is being made.
+    #[cold]
+    #[inline(never)]
+    fn go_on_shaking(&mut self, slot: Slot) {
+        if self.servers.is_shaking(slot) {
+            self.finish_connecting(slot);
+        }
+    }
+
+    /// Sends what TLS has to say to a server, and notes why the connection is broken if TLS is to blame.
+    #[inline(never)]
+    fn tend_server(&mut self, slot: Slot) {
+        if let Some(reason) = self.servers.tend(slot) {
+            self.tell_no_tls(slot, reason);
         }
     }
 
@@ -425,7 +464,7 @@ impl EventLoop {
     }
 
     fn renew_if_moved(&mut self, slot: Slot) {
-        if self.servers.has_moved(slot, &self.dataplane.server(slot).endpoint) {
+        if self.servers.has_moved(slot, self.dataplane.server(slot)) {
             self.dataplane.handle_server_moved(slot);
         }
     }
@@ -494,6 +533,7 @@ impl Host for EventLoop {
         if id.index() >= self.clients.len() {
             self.clients.resize_with(id.index() + 1, || None);
         }
+        self.has_tls |= client.speaks_tls();
         if client.is_shaking() {
             self.handshakes.begin(id, self.clock.now());
         }
@@ -508,24 +548,22 @@ impl Host for EventLoop {
         (0..self.clients.len()).map(SessionId::from_index).collect()
     }
 
-    #[inline]
+    // Twice per request: inlined, with what TLS alone needs out of line.
+    #[inline(always)]
     fn transport(&mut self, peer: Peer) -> Option<impl Transport> {
         match peer {
             // What is left of a client that is not to be read is read after `Event::Resume`.
             Peer::Client(id) if self.dataplane.wants_read(id) => {
                 let client = self.clients.get_mut(id.index())?.as_mut()?;
-                if client.is_shaking() && !self.handshakes.take_step() {
-                    self.dataplane.counters_mut().tls_handshakes_put_off += 1;
-                    self.door.read_later(peer);
+                if self.has_tls && client.is_shaking() && !self.handshakes.take_step() {
+                    put_off(&mut self.dataplane, &mut self.door, peer);
                     return None;
                 }
                 Some(client.line())
             }
             Peer::Server(server) if self.dataplane.server_is_up(server) => self.servers.line(server),
             Peer::Server(server) => {
-                if self.servers.is_shaking(server) {
-                    self.finish_connecting(server);
-                }
+                self.go_on_shaking(server);
                 None
             }
             Peer::Client(_) => None,
@@ -556,19 +594,19 @@ impl Host for EventLoop {
         }
     }
 
-    #[inline]
+    // As `transport`: the kernel says with everything that it reports that a socket can be written to.
+    #[inline(always)]
     fn handle_writable(&mut self, peer: Peer) {
         match peer {
             Peer::Client(id) => {
-                let client = self.clients.get_mut(id.index()).and_then(Option::as_mut);
-                if let Some(news) = client.and_then(Admitted::tend) {
-                    self.note_news(id, news);
+                if self.has_tls {
+                    self.tend_client(id);
                 }
                 self.dataplane.handle_client_writable(id);
             }
             Peer::Server(server) if self.dataplane.server_is_up(server) => {
-                if let Some(reason) = self.servers.tend(server) {
-                    self.tell_no_tls(server, reason);
+                if self.has_tls {
+                    self.tend_server(server);
                 }
                 self.dataplane.handle_server_writable(server);
             }
@@ -621,6 +659,13 @@ impl Host for EventLoop {
     fn handle_woken(&mut self) {
         self.take_mail();
     }
+}
+
+/// A client's handshake goes on in the next turn.
+#[cold]
+fn put_off(dataplane: &mut Dataplane, door: &mut Door<Peer>, client: Peer) {
+    dataplane.counters_mut().tls_handshakes_put_off += 1;
+    door.read_later(client);
 }
 
 // ── tokens ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -16,7 +16,7 @@ use crate::{
         sockets::Stream,
         tcp_timeouts::TcpTimeouts,
         tls::{
-            Outbound,
+            Outbounds, Spoken,
             line::Line,
             news::News,
             session::{Session, Shaken},
@@ -27,7 +27,7 @@ use crate::{
 use mio::net::{TcpStream, UnixStream};
 use std::{io, mem, net::SocketAddr, path::Path, sync::Arc};
 use weir_dataplane::Slot;
-use weir_routing::Endpoint;
+use weir_routing::{Endpoint, Server};
 use weir_timing::Instant;
 
 /// Where servers are, and who is asked when that may have changed.
@@ -38,8 +38,8 @@ pub(crate) struct AddressBookHandle {
     descriptors: Arc<Descriptors>,
     /// How long the kernel waits for their machines.
     tcp: TcpTimeouts,
-    /// What is spoken to them, if that is TLS.
-    outbound: Option<Arc<Outbound>>,
+    /// What each of them is spoken to in.
+    outbounds: Arc<Outbounds>,
 }
 
 impl AddressBookHandle {
@@ -49,17 +49,22 @@ impl AddressBookHandle {
         descriptors: Arc<Descriptors>,
         tcp: TcpTimeouts,
     ) -> Self {
-        Self { book, resolver, descriptors, tcp, outbound: None }
+        Self { book, resolver, descriptors, tcp, outbounds: Arc::default() }
     }
 
-    /// This is spoken to them.
-    pub(crate) fn with_tls(self, outbound: Option<Arc<Outbound>>) -> Self {
-        Self { outbound, ..self }
+    /// They are spoken to so. Without this none is.
+    pub(crate) fn with_outbounds(self, outbounds: Arc<Outbounds>) -> Self {
+        Self { outbounds, ..self }
     }
 
     /// Some names have other addresses.
     pub(crate) fn take_addresses(&mut self, book: Arc<AddressBook>) {
         self.book = book;
+    }
+
+    /// Servers are spoken to so, in connections that begin from now on.
+    pub(crate) fn take_outbounds(&mut self, outbounds: Arc<Outbounds>) {
+        self.outbounds = outbounds;
     }
 }
 
@@ -77,6 +82,8 @@ struct ServerLink {
     stream: Option<Stream>,
     /// What is spoken through `stream`, if that is TLS.
     tls: Option<Box<Session>>,
+    /// What the server was to be spoken to in when a connection was asked for. One that leaves keeps it.
+    spoken: Option<Spoken>,
     /// Where `stream` leads, by TCP.
     to: Option<SocketAddr>,
     /// Which of the addresses is tried next.
@@ -119,13 +126,18 @@ impl ServerLinks {
         Some(Line::new(link.stream.as_ref()?, link.tls.as_deref_mut()))
     }
 
+    /// Whether TLS is spoken with this number's server, or is to be.
+    #[inline]
+    pub(super) fn speaks_tls(&self, slot: Slot) -> bool {
+        self.links[slot.index()].tls.is_some()
+    }
+
     /// Whether a connection is being made, and goes on when something comes.
     pub(super) fn is_shaking(&self, slot: Slot) -> bool {
         self.links.get(slot.index()).is_some_and(|link| link.tls.as_ref().is_some_and(|tls| tls.is_shaking()))
     }
 
     /// Sends what TLS still has of what was written. Returns why the connection is broken, if TLS is to blame.
-    #[inline]
     pub(super) fn tend(&mut self, slot: Slot) -> Option<String> {
         let link = &mut self.links[slot.index()];
         let (stream, tls) = (link.stream.as_ref()?, link.tls.as_mut()?);
@@ -136,15 +148,19 @@ impl ServerLinks {
     pub(super) fn connect(
         &mut self,
         slot: Slot,
-        endpoint: &Endpoint,
+        server: &Server,
         now: Instant,
         watch: impl Fn(&mut Stream) -> io::Result<()>,
     ) -> (Progress, Shortage) {
+        let endpoint = &server.endpoint;
         if slot.index() >= self.links.len() {
             self.links.resize_with(slot.index() + 1, ServerLink::default);
         }
         let link = &mut self.links[slot.index()];
         link.tried = 0;
+        if let Some(spoken) = self.addresses.outbounds.of(server) {
+            link.spoken = Some(spoken.clone());
+        }
         if mem::replace(&mut link.known, true) {
             // It was lost, or could not be made. The next attempt will know what is found out now.
             self.addresses.resolver.look_up(endpoint);
@@ -168,7 +184,10 @@ impl ServerLinks {
                 link.begin(endpoint, addresses, |connect| descriptors.connect(&mut shortage, now, connect));
             let Some(mut stream) = begun else { return (Progress::Failed, shortage) };
             if watch(&mut stream).is_ok() {
-                link.tls = self.addresses.outbound.as_ref().and_then(|outbound| outbound.begin(endpoint));
+                link.tls = match &link.spoken {
+                    Some(Spoken::Tls(outbound)) => outbound.begin(endpoint),
+                    Some(Spoken::Plain) | None => None,
+                };
                 link.stream = Some(stream);
                 return (Progress::Open, shortage);
             }
@@ -183,12 +202,14 @@ impl ServerLinks {
             Some(true) => {
                 stream.send_at_once();
                 self.addresses.tcp.guard_server(stream);
-                let shaken = match (&self.addresses.outbound, &mut link.tls) {
-                    (None, _) => Shaken::Done,
-                    (Some(_), Some(tls)) => tls.shake(stream),
-                    (Some(_), None) => {
+                let shaken = match (&link.spoken, &mut link.tls) {
+                    (Some(Spoken::Plain), _) => Shaken::Done,
+                    (Some(Spoken::Tls(_)), Some(tls)) => tls.shake(stream),
+                    // Both were looked at when the configuration was read. Nothing is sent in clear by mistake.
+                    (Some(Spoken::Tls(_)), None) => {
                         Shaken::Failed("it has no name that a certificate could have".to_owned())
                     }
+                    (None, _) => Shaken::Failed("it stands in no configuration".to_owned()),
                 };
                 match shaken {
                     Shaken::Done => {
@@ -236,6 +257,14 @@ impl ServerLinks {
         link.tls = None;
         self.addresses.descriptors.note_closed();
         link.known = is_kept;
+        if !is_kept {
+            link.spoken = None;
+        }
+    }
+
+    /// Servers are spoken to so, in connections that begin from now on.
+    pub(super) fn take_outbounds(&mut self, outbounds: Arc<Outbounds>) {
+        self.addresses.take_outbounds(outbounds);
     }
 
     /// Some names have other addresses.
@@ -243,11 +272,14 @@ impl ServerLinks {
         self.addresses.take_addresses(book);
     }
 
-    /// Whether the connection to this server leads where it is not any more.
-    pub(super) fn has_moved(&self, slot: Slot, endpoint: &Endpoint) -> bool {
-        let (link, addresses) = (&self.links[slot.index()], self.addresses.book.addresses(endpoint));
+    /// Whether the connection to this server leads where it is not any more, or the server is spoken to otherwise now.
+    pub(super) fn has_moved(&self, slot: Slot, server: &Server) -> bool {
+        let AddressBookHandle { book, outbounds, .. } = &self.addresses;
+        let (link, addresses) = (&self.links[slot.index()], book.addresses(&server.endpoint));
         let moved = link.to.is_some_and(|to| !addresses.is_empty() && !addresses.contains(&to));
-        moved && link.stream.is_some()
+        let (was, is) = (link.spoken.as_ref(), outbounds.of(server));
+        let changed = was.zip(is).is_some_and(|(was, is)| !was.is_said_as(is));
+        (moved || changed) && link.stream.is_some()
     }
 }
 

@@ -110,6 +110,7 @@ impl Crew {
         self.making.config.table = Arc::clone(routing.table());
         self.making.config.settings.timeout = Duration::from_nanos(routing.timeout_ns());
         self.making.addresses.take_addresses(Arc::clone(routing.book()));
+        self.making.addresses.take_outbounds(Arc::clone(routing.outbounds()));
         self.limits.timeout_ns = routing.timeout_ns();
     }
 

@@ -180,6 +180,10 @@ impl windows::Queue for Kind {
         }
         sum
     }
+
+    fn crew(&self) -> u64 {
+        read(&self.map).all.iter().map(|station| (self.pick)(station).crew()).sum()
+    }
 }
 
 impl Queues for Arc<Stations> {

@@ -551,6 +551,11 @@ impl Queue {
         self.inner().home.clone()
     }
 
+    /// How many of its workers may serve at once, now.
+    pub(crate) fn crew(&self) -> u64 {
+        self.inner().wake_ups.crew(self.clock.now()).now
+    }
+
     /// The queue as it was at the end of window `index`.
     pub(crate) fn report_at_end(&self, index: u64) -> QueueReport {
         let inner = self.inner();
@@ -624,7 +629,7 @@ mod tests {
             Router::new(vec![Server::new("a", 1)], Placement::Modulo, 1).expect("one server is a pool");
         let (taken, all_have) = channel();
         let book = Arc::new(AddressBook::default());
-        (Routing::new(Arc::new(table.into()), book, timeout_ns, taken), all_have)
+        (Routing::new(Arc::new(table.into()), book, Arc::default(), timeout_ns, taken), all_have)
     }
 
     #[test]

@@ -158,8 +158,9 @@ impl Collector {
     }
 
     fn look_at_queues(&mut self) {
-        let reports = self.queues.iter().map(|queue| queue.report_at_end(self.next)).collect();
-        self.pending.entry(self.next).or_default().queues = reports;
+        let sum = self.pending.entry(self.next).or_default();
+        sum.queues = self.queues.iter().map(|queue| queue.report_at_end(self.next)).collect();
+        sum.crews = self.queues.iter().map(|queue| queue.crew()).collect();
     }
 
     fn close(&mut self, length_ns: u64) {

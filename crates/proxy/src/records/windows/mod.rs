@@ -57,6 +57,8 @@ pub(crate) trait Queue: Send + Sync {
     fn name(&self) -> String;
     /// The queue as it was at the end of window `index`.
     fn report_at_end(&self, index: u64) -> QueueReport;
+    /// How many of its workers may serve at once, now (`--crew adaptive` changes it).
+    fn crew(&self) -> u64;
 }
 
 impl Hub {

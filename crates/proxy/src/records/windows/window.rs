@@ -17,6 +17,8 @@ pub(super) struct Sum {
     latest: BTreeMap<usize, Latest>,
     /// As they were at the end, since they began.
     pub(super) queues: Vec<QueueReport>,
+    /// How many workers of each queue might serve at once at the end.
+    pub(super) crews: Vec<u64>,
     cpu_ns: u64,
 }
 
@@ -83,6 +85,11 @@ impl Sum {
                 .zip(queue_reports.iter().zip(&before.queues))
                 .map(|(queue, (now, then))| (queue.name(), now.since(then)))
                 .collect(),
+            crews: queues
+                .iter()
+                .zip(mem::take(&mut self.crews))
+                .map(|(queue, crew)| (queue.name(), crew))
+                .collect(),
             turn_time: self.measured.turn_time().into(),
             threads: names
                 .iter()
@@ -133,6 +140,7 @@ pub(crate) struct Window {
     total: CompactDistribution,
     servers: Vec<KeptServer>,
     queues: Vec<(String, QueueReport)>,
+    crews: Vec<(String, u64)>,
     turn_time: CompactDistribution,
     threads: Vec<(Arc<str>, Turns)>,
     counters: Counters,
@@ -244,6 +252,7 @@ pub(crate) fn record(window: &Window, dropped: u64) -> Value {
         "total": times(&window.total),
         "servers": servers,
         "queues": queues,
+        "crew": window.crews.iter().map(|(name, now)| (name.clone(), json!(now))).collect::<Map<_, _>>(),
         "turn_time": times(&window.turn_time),
         "threads": threads,
         "counters": counters,
@@ -296,6 +305,10 @@ mod tests {
         fn report_at_end(&self, _: u64) -> QueueReport {
             unreachable!("the sum is given the reports")
         }
+
+        fn crew(&self) -> u64 {
+            unreachable!("the sum is given the sizes")
+        }
     }
 
     /// What a thread measured in second 7: a get and an error.
@@ -342,6 +355,7 @@ mod tests {
         let queues: Vec<Arc<dyn Queue>> = vec![Arc::new(Workers)];
         let mut sum = Sum::default();
         parts.into_iter().enumerate().for_each(|(thread, part)| sum.add(thread, part));
+        sum.crews = vec![12];
         sum.queues = vec![QueueReport { length: 1, arrivals: 5, ..QueueReport::default() }];
         let mut window = sum.close(7, 1_000_000_000, before, &["loop-0".into(), "loop-1".into()], &queues);
         (window.ended_unix_ns, window.cpu_ns) = (1_700_000_000_000_000_000, 4000);

@@ -211,8 +211,9 @@ impl Builder {
             false => longest(self.connect_timeout_ms, hosts.connect_timeout_ms),
         };
         self.timeout_ms.push(hosts.timeout_ms);
-        let Hosts { name, servers, timeout_ms, notes, .. } = hosts;
-        let pool = ConvertedPool { timeout_ms, notes, ..ConvertedPool::new(name.clone(), servers, options) };
+        let Hosts { name, servers, tls, timeout_ms, notes, .. } = hosts;
+        let pool =
+            ConvertedPool { tls, timeout_ms, notes, ..ConvertedPool::new(name.clone(), servers, options) };
         let mut names = std::iter::once(name.clone()).chain((2..).map(|number| format!("{name}-{number}")));
         let (name, is_there) = names
             .find_map(|name| match self.converted.pools.iter().find(|pool| pool.name == name) {

@@ -1,5 +1,7 @@
 //! Pools of mcrouter's file: their servers, and what is said with them.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 use weir_routing::{Options, Placement, Server, Weight};
 
@@ -14,6 +16,8 @@ pub(super) struct Hosts {
     /// The pool that they belong to.
     pub(super) name: String,
     pub(super) servers: Vec<Server>,
+    /// The addresses of those that are spoken to in TLS, and perhaps of others.
+    pub(super) tls: BTreeSet<String>,
     pub(super) timeout_ms: Option<u64>,
     pub(super) connect_timeout_ms: Option<u64>,
     /// Whether keys go to them with their `/region/cluster/`.
@@ -41,6 +45,7 @@ impl Hosts {
         let mut all = hosts.next().unwrap_or_default();
         for one in hosts {
             all.servers.extend(one.servers);
+            all.tls.extend(one.tls);
             all.timeout_ms = longest(all.timeout_ms, one.timeout_ms);
             all.connect_timeout_ms = longest(all.connect_timeout_ms, one.connect_timeout_ms);
             all.keeps_prefix &= one.keeps_prefix;
@@ -102,18 +107,14 @@ pub(super) fn named(pools: &Object, name: &str) -> Result<Pool, String> {
 pub(super) fn read(name: &str, pool: &Object) -> Result<Pool, String> {
     let mut hosts = Hosts { name: name.to_owned(), ..Hosts::default() };
     let mut hash = Object::new();
+    let is_tls = security(pool)?;
     for (setting, value) in pool {
         match setting.as_str() {
             "servers" | "name" => {}
             "protocol" => check_protocol(value.as_str().unwrap_or_default())?,
             "server_timeout" => hosts.timeout_ms = Some(milliseconds(setting, value)?),
             "connect_timeout" => hosts.connect_timeout_ms = Some(milliseconds(setting, value)?),
-            "security_mech" | "security_mech_within_dc" | "security_mech_cross_dc" => {
-                check_security(value.as_str().unwrap_or_default())
-                    .map_err(|reason| format!("`{setting}`: {reason}"))?;
-            }
-            "use_ssl" if value == false => {}
-            "use_ssl" => return Err(format!("`use_ssl`: {NO_TLS}")),
+            "security_mech" | "use_ssl" | "security_mech_within_dc" | "security_mech_cross_dc" => {}
             "keep_routing_prefix" => hosts.keeps_prefix = value == true,
             "weights" => {
                 hash.insert("hash_func".to_owned(), "WeightedCh3".into());
@@ -138,7 +139,16 @@ pub(super) fn read(name: &str, pool: &Object) -> Result<Pool, String> {
         }
     }
     let list = pool.get("servers").and_then(Value::as_array).ok_or("has no list of `servers`")?;
-    hosts.servers = list.iter().map(server).collect::<Result<_, _>>()?;
+    for one in list {
+        let (server, own) = server(one)?;
+        if own.unwrap_or(is_tls) {
+            hosts.tls.insert(server.address());
+        }
+        hosts.servers.push(server);
+    }
+    if !hosts.tls.is_empty() {
+        hosts.note(TLS_NOTE.to_owned());
+    }
     Ok(Pool { hosts, hash })
 }
 
@@ -147,13 +157,38 @@ fn milliseconds(setting: &str, value: &Value) -> Result<u64, String> {
     number.ok_or_else(|| format!("`{setting}` is no number of milliseconds"))
 }
 
-const NO_TLS: &str = "Weir has no TLS to servers yet. Nearest: the same server by plain TCP, or a TLS tunnel beside Weir (stunnel), \
-                      given as the server. To convert, write that address, and `plain`";
+const TLS_NOTE: &str = "server_tls: give server_ca in [proxy], the file with the authorities that sign the servers' certificates (mcrouter's \
+                        --pem-ca-path), and server_cert if servers demand one (--pem-cert-path). Weir verifies the servers' names, \
+                        which mcrouter may not: server_name gives one for all";
 
-fn check_security(mechanism: &str) -> Result<(), String> {
+/// Whether a pool's servers are spoken to in TLS, where nothing else is said of one.
+fn security(pool: &Object) -> Result<bool, String> {
+    let is_tls = match (pool.get("security_mech"), pool.get("use_ssl")) {
+        (Some(mechanism), _) => is_tls(mechanism.as_str().unwrap_or_default())
+            .map_err(|reason| format!("`security_mech`: {reason}"))?,
+        (None, ssl) => ssl.is_some_and(|ssl| ssl == true),
+    };
+    for setting in ["security_mech_within_dc", "security_mech_cross_dc"] {
+        let Some(mechanism) = pool.get(setting) else { continue };
+        let here = self::is_tls(mechanism.as_str().unwrap_or_default());
+        if here.map_err(|reason| format!("`{setting}`: {reason}"))? != is_tls {
+            return Err(format!(
+                "`{setting}` has no equal: whether there is TLS would depend on where mcrouter is. Nearest: `security_mech`. To \
+                 convert, say there what holds here, and remove `{setting}`"
+            ));
+        }
+    }
+    Ok(is_tls)
+}
+
+/// Whether that is TLS on the wire.
+fn is_tls(mechanism: &str) -> Result<bool, String> {
     match mechanism {
-        "" | "plain" => Ok(()),
-        _ => Err(format!("`{mechanism}` has no equal: {NO_TLS}")),
+        "" | "plain" => Ok(false),
+        "tls" | "ssl" | "fizz" | "ktls12" => Ok(true),
+        _ => Err(format!(
+            "`{mechanism}` has no equal: Weir speaks plain TCP or TLS to servers. Nearest: `tls`. To convert, write `plain` or `tls`"
+        )),
     }
 }
 
@@ -167,8 +202,8 @@ fn check_protocol(protocol: &str) -> Result<(), String> {
     ))
 }
 
-/// `HOST:PORT` or `unix:/PATH`, and what may follow: `:ascii:plain:notcompressed`.
-fn server(text: &Value) -> Result<Server, String> {
+/// `HOST:PORT` or `unix:/PATH`, and what may follow: `:ascii:plain:notcompressed`. And whether it is spoken to in TLS, if it says so.
+fn server(text: &Value) -> Result<(Server, Option<bool>), String> {
     let Some(text) = text.as_str() else {
         return Err(format!(
             "server {text} has no equal: a route in the place of a server. Nearest: a server's address. To convert, list the \
@@ -182,7 +217,9 @@ fn server(text: &Value) -> Result<Server, String> {
     let mut options = text[end..].split(':').skip(1);
     let mut reasons = Vec::new();
     reasons.extend(check_protocol(options.next().unwrap_or_default()).err());
-    reasons.extend(check_security(options.next().unwrap_or_default()).err());
+    let mechanism = options.next().unwrap_or_default();
+    let own = is_tls(mechanism);
+    reasons.extend(own.as_ref().err().cloned());
     if !["", "notcompressed", "compressed"].contains(&options.next().unwrap_or_default())
         || options.next().is_some()
     {
@@ -191,7 +228,8 @@ fn server(text: &Value) -> Result<Server, String> {
     if !reasons.is_empty() {
         return Err(format!("server {text:?}: {}", reasons.join("; ")));
     }
-    text[..end].parse().map_err(|error: weir_routing::ServerError| error.to_string())
+    let server = text[..end].parse().map_err(|error: weir_routing::ServerError| error.to_string())?;
+    Ok((server, own.ok().filter(|_| !mechanism.is_empty())))
 }
 
 /// How hash settings place keys on these hosts, which get the weights or names that belong to it.
@@ -279,7 +317,7 @@ mod tests {
     use super::*;
 
     fn parsed(text: &str) -> Result<Server, String> {
-        server(&Value::String(text.to_owned()))
+        server(&Value::String(text.to_owned())).map(|(server, _)| server)
     }
 
     #[test]
@@ -299,13 +337,40 @@ mod tests {
             assert!(reason.contains(expected), "{text}: {reason}");
         };
         check("10.0.0.1:11211:caret", "`caret` has no equal: Weir speaks memcached's text protocol");
-        check("10.0.0.1:11211:ascii:tls", "`tls` has no equal: Weir has no TLS to servers yet");
-        check("10.0.0.1:11211:caret:tls", "`caret` has no equal");
-        check("10.0.0.1:11211:caret:tls", "; `tls` has no equal");
-        check("[::1]:11211:ascii:fizz", "`fizz` has no equal");
+        check(
+            "10.0.0.1:11211:ascii:tls_to_plain",
+            "`tls_to_plain` has no equal: Weir speaks plain TCP or TLS",
+        );
+        check("10.0.0.1:11211:caret:buzz", "`caret` has no equal");
+        check("10.0.0.1:11211:caret:buzz", "; `buzz` has no equal");
         check("10.0.0.1:11211:ascii:plain:compressed:more", "it is no HOST:PORT:");
         check("10.0.0.1", "has no port");
         check("unix:", "has no valid path");
+    }
+
+    #[test]
+    fn what_a_server_says_of_tls_goes_before_its_pool() {
+        let tls = |pool: &str| {
+            let pool: Value = serde_json::from_str(pool).unwrap();
+            read("A", pool.as_object().unwrap())
+                .map(|pool| pool.hosts.tls.into_iter().collect::<Vec<_>>().join(" "))
+        };
+        let servers = r#""servers": ["a:1:ascii:tls", "b:1", "c:1:ascii:plain"]"#;
+        for (said, expected) in [
+            ("", "a:1"),
+            (r#""security_mech": "plain", "#, "a:1"),
+            (r#""security_mech": "tls", "#, "a:1 b:1"),
+            (r#""security_mech": "fizz", "security_mech_cross_dc": "tls", "#, "a:1 b:1"),
+            (r#""use_ssl": true, "#, "a:1 b:1"),
+            (r#""use_ssl": false, "#, "a:1"),
+        ] {
+            assert_eq!(tls(&format!("{{{said}{servers}}}")).unwrap(), expected, "{said}");
+        }
+        let refused = |said: &str| tls(&format!("{{{said}, {servers}}}")).unwrap_err();
+        assert!(refused(r#""security_mech_cross_dc": "tls""#).contains("would depend on where mcrouter is"));
+        assert!(
+            refused(r#""security_mech": "tls_to_plain""#).contains("`security_mech`: `tls_to_plain` has no")
+        );
     }
 
     #[test]

@@ -248,16 +248,8 @@ fn what_has_no_equal_says_what_is_nearest() {
         "it has no route for `set`",
     );
     refused(
-        &file(r#""PoolRoute|A""#).replace(":ascii:plain", ":ascii:tls"),
-        "Weir has no TLS to servers yet",
-    );
-    refused(
-        &file(r#""PoolRoute|A""#).replace(r#""servers""#, r#""security_mech": "tls", "servers""#),
-        "`security_mech`: `tls` has no equal: Weir has no TLS to servers yet",
-    );
-    refused(
-        &file(r#""PoolRoute|A""#).replace(r#""servers""#, r#""use_ssl": true, "servers""#),
-        "Weir has no TLS",
+        &file(r#""PoolRoute|A""#).replace(":ascii:plain", ":ascii:tls_to_plain"),
+        "`tls_to_plain` has no equal: Weir speaks plain TCP or TLS to servers",
     );
     refused(
         &file(r#""PoolRoute|A""#).replace(r#""servers""#, r#""protocol": "caret", "servers""#),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from weir_lab.theory.stats import Decision
 from weir_lab.theory.units import count_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from rich.console import Console
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Shown"]
 
+_LOUD = re.compile(r"[A-Z]{2}")
+
 # The cells that changed last; a study of hundreds does not fit a terminal.
 _CELLS_SHOWN = 16
 
@@ -37,8 +40,10 @@ _CELLS_SHOWN = 16
 class Shown:
     """An observer of a sweep that writes to a console."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, remark: Callable[[Path], str] = lambda _: "") -> None:
+        """``remark`` is what else is to be said of a valid run, by its folder; on a terminal only what has capital letters in it."""
         self._console = console
+        self._remark = remark
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
         self._study: Study | None = None
         self._total = self._done = self._made = 0
@@ -72,9 +77,13 @@ class Shown:
         place = f"{self._done:>4}/{self._total} {run.name}"
         if not verdict.valid:
             self._say(f"{place}: invalid: {'; '.join(verdict.reasons)} ({folder})")
-        elif self._live is None or verdict.flags:
+            self._show()
+            return
+        remark = self._remark(folder)
+        if self._live is None or verdict.flags or _LOUD.search(remark):
             left = f", about {self._left()} left" if self._live is None and self._done < self._total else ""
-            self._say(f"{place}: valid{left}" + (f"; flagged: {'; '.join(verdict.flags)}" if verdict.flags else ""))
+            flagged = f"; flagged: {'; '.join(verdict.flags)}" if verdict.flags else ""
+            self._say(f"{place}: valid{left}{flagged}" + (f"; {remark}" if remark else ""))
         self._show()
 
     def progressed(self, cell: CellProgress, decision: Decision) -> None:

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
+    "DEFAULT_MARGINS",
     "EVENT_SUFFIX",
     "HEADLINES",
     "KINDS",
     "Claim",
+    "Margins",
     "PublishedSource",
     "SectionSpec",
     "StudySet",
@@ -51,6 +53,21 @@ HEADLINES = ("effects", "replication", "writes", "multigets", "beside")
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Margins(_Strict):
+    """What counts as reached, as met and as held, in percent: fixed in the file before there are data.
+
+    ``maximum``: a level of clients is at the maximum where it reaches the plateau but for so much. ``prediction_throughput`` and
+    ``prediction_response``: a prediction is met where what was measured lies so near to it.
+    """
+
+    maximum: Annotated[float, Field(gt=0.0, lt=50.0)] = 5.0
+    prediction_throughput: Annotated[float, Field(gt=0.0, lt=50.0)] = 5.0
+    prediction_response: Annotated[float, Field(gt=0.0, lt=50.0)] = 10.0
+
+
+DEFAULT_MARGINS = Margins()
 
 
 class Claim(_Strict):
@@ -105,7 +122,8 @@ class StudySet(_Strict):
     """A whole study. ``engine`` is its original one; ``published`` its label in the tables of printed numbers.
 
     ``without_network`` names study files that asked what happens on one machine without a network: they run on `local` whatever testbed
-    the others have.
+    the others have. ``limiting`` names the tiers that may use all of their CPU quotas, because they limited in the study: by study file,
+    and under ``all`` for files that are not named.
     """
 
     schema_: Annotated[Literal["weir.set/1"], Field(alias="schema")]
@@ -115,6 +133,8 @@ class StudySet(_Strict):
     engine: Literal["event", "pool", "split"]
     published: str = ""
     without_network: list[str] = Field(default_factory=list)
+    margins: Margins = DEFAULT_MARGINS
+    limiting: dict[str, list[Literal["client", "proxy", "server"]]] = Field(default_factory=dict)
     sections: Annotated[list[SectionSpec], Field(min_length=1)]
 
     @property
@@ -136,6 +156,10 @@ class StudySet(_Strict):
             and not (pace == "night" and section.kind == "trace")
             for section in self.sections
         )
+
+    def limiting_of(self, file: str) -> list[str]:
+        """The tiers that may use all of their CPU quotas in a study file."""
+        return list(self.limiting.get(file, self.limiting.get("all", [])))
 
     def headline(self, file: str) -> bool:
         """Whether all cells of a file are numbers that will be quoted; of the others those at the maximum of a curve are."""
@@ -161,6 +185,9 @@ def load_set(path: Path) -> StudySet:
     strangers = sorted(set(found.without_network) - set(found.files))
     if strangers:
         raise StudyError(f"{path}: without_network: {', '.join(strangers)} stands in no section. Mend the names.")
+    strangers = sorted(set(found.limiting) - {"all", *found.files})
+    if strangers:
+        raise StudyError(f"{path}: limiting: {', '.join(strangers)} stands in no section. Mend the names.")
     absent = [file for file in found.files if not (path.parent / file).exists()]
     if absent:
         raise StudyError(f"{path}: no such study beside it: {', '.join(absent)}. Mend the names.")

@@ -89,6 +89,8 @@ class ProxyWindow(Record):
     total: Distribution
     servers: list[WindowServer]
     queues: dict[str, WindowQueue]
+    crew: dict[str, Count] = Field(default_factory=dict)
+    """How many workers of each queue might serve at once at its end; empty from a proxy that does not tell."""
     turn_time: Distribution
     threads: list[WindowThread]
     counters: dict[str, Count]

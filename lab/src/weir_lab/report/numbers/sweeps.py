@@ -34,10 +34,11 @@ from weir_lab.theory.fitting.calibration import (
     standard_candidates,
 )
 from weir_lab.theory.fitting.knee import Curve, Knee, find_knee
-from weir_lab.theory.linear import LogModel, MeasuredRun, interval_of
+from weir_lab.theory.fitting.meeting import THROUGHPUT_PERCENT, Verdict, meeting_of
+from weir_lab.theory.linear import LogModel, MeasuredRun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from weir_lab.theory.stats import Interval
 
@@ -58,8 +59,6 @@ Level = int | float | str
 FACTORS_MAX = 5
 # Servers that a bottleneck may have, where nothing says how many: the hold-out ranks them.
 _SERVERS_TRIED = (1, 2, 4, 8, 16, 32)
-# Predictions closer than this are no miss, whatever the spread between runs (method: a model within 5 % is good).
-_MISS_PERCENT = 5.0
 
 
 @dataclass(frozen=True)
@@ -281,7 +280,8 @@ def _series(
     best = next((m for m in tried if closed is not None and _closed_name(m) == closed.name), None)
     calibrated = None if best is None else _calibrated(points, best)
     knee = find_knee(_curve(populations, groups))
-    misses = explain_misses(scores[0], points, calibrated.model if calibrated else None)
+    measured = dict(zip(populations, throughput, strict=True))
+    misses = explain_misses(scores[0], measured, calibrated.model if calibrated else None)
     return ClientSeries(levels, tuple(populations), throughput, response, knee, scores, calibrated, misses, "")
 
 
@@ -309,23 +309,23 @@ def _curve(populations: Sequence[int], groups: Sequence[Sequence[Observation]]) 
     )
 
 
-def explain_misses(score: Score, points: Sequence[Point], model: ClosedModel | None) -> tuple[str, ...]:
+def explain_misses(
+    score: Score,
+    measured: Mapping[int, Interval],
+    model: ClosedModel | None,
+    margin_percent: float = THROUGHPUT_PERCENT,
+) -> tuple[str, ...]:
     """A sentence for each population that the model did not see and missed: by how much, where on the curve, and where to look.
 
-    A miss is an error above 5 % that also lies outside the 95 % interval of the observed runs. Where it lies is shown by the asymptotes of
-    ``model``: light load, around their crossing N*, or saturation.
+    A miss lies outside the margin with the whole interval of what was ``measured`` (`meeting_of`). Where it lies is shown by the
+    asymptotes of ``model``: light load, around their crossing N*, or saturation.
     """
-    runs = {point.population: point.throughput_per_s for point in points}
     return tuple(
-        _sentence(miss, model)
-        for miss in score.predictions
-        if not miss.fitted and abs(miss.error_percent) > _MISS_PERCENT and not _within(miss, runs[miss.population])
+        _sentence(one, model)
+        for one in score.predictions
+        if not one.fitted
+        and meeting_of(measured[one.population], one.predicted_per_s, margin_percent).verdict is Verdict.MISSED
     )
-
-
-def _within(prediction: Prediction, runs: Sequence[float]) -> bool:
-    interval = interval_of(runs)
-    return interval.low <= prediction.predicted_per_s <= interval.high
 
 
 def _sentence(miss: Prediction, model: ClosedModel | None) -> str:

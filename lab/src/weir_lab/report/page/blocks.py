@@ -118,12 +118,23 @@ Block = Text | Table | Figure
 
 @dataclass(frozen=True)
 class Finding:
-    """A sentence of the earlier study held against our data: ``holds``, ``does not hold``, ``undecided`` or ``no data``."""
+    """A sentence of the earlier study held against our data: ``holds``, ``does not hold``, ``cannot tell`` or ``no data``.
+
+    ``p`` is adjusted for all sentences of the study; None where nothing was tested.
+    """
 
     name: str
     claim: str
     verdict: str
     evidence: str
+    p: float | None = None
+
+    @property
+    def p_text(self) -> str:
+        """For a table."""
+        if self.p is None:
+            return "–"
+        return "< 0.001" if self.p < 0.001 else f"{self.p:.3f}"
 
 
 @dataclass(frozen=True)
@@ -155,7 +166,8 @@ class Report:
 
     First comes the answer: ``summary`` with at most three sentences, or, of one sweep, ``answer`` with as many. ``limits`` say what limits
     it and what to mind, ``doubts`` what its intervals may not hold. Question, hypothesis and ``under`` follow; ``details`` and the
-    ``basis`` of the intervals open on demand. ``steps`` say how to make the page again, each with its command.
+    ``basis`` of the intervals open on demand. ``findings_text`` says how findings were judged.
+    ``steps`` say how to make the page again, each with its command.
     """
 
     name: str
@@ -176,6 +188,7 @@ class Report:
     question: str = ""
     hypothesis: str = ""
     steps: tuple[tuple[str, str], ...] = ()
+    findings_text: str = ""
     intervals: str = "Intervals are 95 % intervals over runs, t on logarithms, unless a caption says otherwise."
 
     @property

@@ -28,7 +28,7 @@ __all__ = ["LIMITS", "figure_html", "html_page", "markdown_page"]
 LIMITS = "What limits this"
 # What stands in a column of numbers where there is none, or one that is too small to be written out.
 _NUMBERS_TOO = ("–", "no answer", "< 0.0001")
-_VERDICTS = {"holds": "good", "does not hold": "bad", "undecided": "warn", "no data": "mute"}
+_VERDICTS = {"holds": "good", "does not hold": "bad", "cannot tell": "warn", "no data": "mute"}
 
 
 def html_page(report: Report) -> str:
@@ -64,8 +64,17 @@ def markdown_page(report: Report) -> str:
     if report.details:
         out += [*(f"- {line}" for line in report.details), ""]
     if report.findings:
-        out += ["## Conclusions of the study on our data", "", "| conclusion | verdict | evidence |", "|---|---|---|"]
-        out += [f"| {_md(one.claim)} | {one.verdict} | {_md(one.evidence)} |" for one in report.findings] + [""]
+        out += [
+            "## Conclusions of the study on our data",
+            "",
+            report.findings_text,
+            "",
+            "| conclusion | verdict | p | evidence |",
+            "|---|---|---|---|",
+        ]
+        out += [
+            f"| {_md(one.claim)} | {one.verdict} | {one.p_text} | {_md(one.evidence)} |" for one in report.findings
+        ] + [""]
     for section in report.sections:
         out += [f"## {section.title}", "", f"Question: {section.question}", "", f"Hypothesis: {section.hypothesis}", ""]
         if section.missing:

@@ -22,6 +22,7 @@ from weir_lab.report.common import (
     with_tables,
 )
 from weir_lab.report.numbers.comparing import cell_key, changes_between, equal_speed, response_of, throughput_of
+from weir_lab.report.numbers.maxima import maximum_of
 from weir_lab.report.numbers.readings import Reading
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Panel
@@ -42,7 +43,7 @@ def build(task: Task) -> list[Block]:
     lines = series_of(task)
     fit = equal_speed([cell for one in lines for cell in one.cells])
     return [
-        Text("What the data say:", tuple(_points(lines, fit))),
+        Text("What the data say:", tuple(_points(task, lines, fit))),
         *with_tables([_changes(task, lines, fit), _figure(task, lines)]),
         _levels(task, lines),
     ]
@@ -128,9 +129,9 @@ def _changes(task: Task, lines: Sequence[Series], fit: LogModel | None) -> Table
         return None
     return Table(
         f"{task.spec.name}-changes",
-        "Each subject against the others at the same clients: changes in percent from the linear model of all cells (cell + block on "
-        f"logarithms), with 95 % intervals that hold together for the {len(rows)} changes of a column. At equal speed: of the throughput, "
-        "with one slope over what the yardstick took.",
+        "Exploratory: each subject against the others at the same clients, changes in percent from the linear model of all cells (cell + "
+        f"block on logarithms), with 95 % intervals that hold together for the {len(rows)} changes of a column. At equal speed: of the "
+        "throughput, with one slope over what the yardstick took.",
         (
             "Workload", "Subject", "Against", "Clients", "At equal speed (%)", "Throughput (%)", "Mean R (%)", "p99 (%)", "Runs",
         ),
@@ -176,7 +177,7 @@ def _speed(cell: CellReadings) -> Entry:
     return over(found, 1e-3, digits=0) if found else "–"
 
 
-def _points(lines: Sequence[Series], fit: LogModel | None) -> list[str]:
+def _points(task: Task, lines: Sequence[Series], fit: LogModel | None) -> list[str]:
     points = []
     how = ", at equal speed of the machine" if fit else ""
     compared = _compared(lines)
@@ -189,11 +190,8 @@ def _points(lines: Sequence[Series], fit: LogModel | None) -> list[str]:
     for workload, group in by_workload(lines).items():
         parts = []
         for one in group:
-            best = max(one.cells, key=lambda cell: cell.mean_throughput)
-            parts.append(
-                f"{one.name} {level_text(best, throughput_of, digits=0)} requests/s at {count_text(best.settings.clients, 'client')}"
-            )
-        points.append(f"{workload.capitalize()}, largest throughput: {'; '.join(parts)}.")
+            parts.append(f"{one.name} {maximum_of(one.cells, task.margins.maximum).text}")
+        points.append(f"{workload.capitalize()}, maximum: {'; '.join(parts)}.")
     reported: dict[tuple[str, str, str], list[str]] = {}
     for row, change in zip(compared, changes, strict=True):
         if change is not None:

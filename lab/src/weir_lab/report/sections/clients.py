@@ -27,6 +27,7 @@ from weir_lab.report.common import (
     with_tables,
 )
 from weir_lab.report.numbers.comparing import response_of, throughput_of
+from weir_lab.report.numbers.maxima import Maximum, maximum_of
 from weir_lab.report.numbers.published import Printed, printed_maxima
 from weir_lab.report.numbers.readings import stage_s, stage_times
 from weir_lab.report.numbers.stations import bottleneck, link_bounds, tightest, usages
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from weir_lab.report.numbers.readings import CellReadings
     from weir_lab.report.page.blocks import Block, Entry
 
-__all__ = ["best_cell", "build", "conclusions", "knee_of", "queue_grows", "stage_histograms", "summary"]
+__all__ = ["build", "conclusions", "knee_of", "maximum_over", "queue_grows", "stage_histograms", "summary"]
 
 # What can stand on the x axis, and how it is named there and in titles.
 _AXES = {
@@ -68,11 +69,14 @@ def build(task: Task) -> list[Block]:
     figures += [_rate_of_change(task, drawn_own)]
     if any(cell.settings.path is RequestPath.PROXY for one in own for cell in one.cells):
         figures += [_proxy_side(task, drawn_own), _queue_and_service(task, drawn_own), _queue_length(task, drawn_own)]
-        figures += [_stages(task, drawn_own), stage_histograms(task, best_cell(own))]
+        figures += [_stages(task, drawn_own), stage_histograms(task, maximum_over(task, own).cell)]
     maxima = _maxima(task, lines)
     tables: list[Block | None] = [maxima, _knees(task, own), _laws(task, own), _stations(task, own)]
     tables.append(means_beside(task, [cell for one in own for cell in one.cells]))
-    return [*_sentences(task, own), *with_tables([*tables[:1], *figures, *tables[1:], _log2(task, best_cell(own))])]
+    return [
+        *_sentences(task, own),
+        *with_tables([*tables[:1], *figures, *tables[1:], _log2(task, maximum_over(task, own).cell)]),
+    ]
 
 
 def _swept(task: Task) -> str:
@@ -89,19 +93,17 @@ def summary(task: Task) -> str:
     parts = []
     lines = [one for one in series_of(task) if not one.event]
     for workload in dict.fromkeys(one.workload for one in lines):
-        cell = best_cell([one for one in lines if one.workload == workload])
+        found = maximum_over(task, [one for one in lines if one.workload == workload])
         links = task.first.study.topology.built_links if task.first.links_built else None
-        limit = bottleneck(usages(cell, links), queue_grows=None)
+        limit = bottleneck(usages(found.cell, links), queue_grows=None)
         by = f", limited by the {limit.station}" if limit.station else ""
-        parts.append(
-            f"{workload} {rate(cell.mean_throughput)} requests/s at {count_text(cell.settings.clients, 'client')}{by}"
-        )
+        parts.append(f"{workload} {found.text}{by}")
     return f"{task.spec.title}: {'; '.join(parts)}."
 
 
-def best_cell(lines: Sequence[Series]) -> CellReadings:
-    """The cell with the largest mean throughput."""
-    return max((cell for one in lines for cell in one.cells), key=lambda cell: cell.mean_throughput)
+def maximum_over(task: Task, lines: Sequence[Series]) -> Maximum:
+    """The maximum over all cells of some series."""
+    return maximum_of([cell for one in lines for cell in one.cells], task.margins.maximum)
 
 
 def queue_grows(series: Series) -> bool | None:
@@ -149,7 +151,7 @@ def _throughput(task: Task, lines: Sequence[Series]) -> Figure | None:
         ]
         left = group[0].x(group[0].cells[0])
         bound = tightest(group[0].cells[-1].settings, group[0].sweep.study.topology.built_links)
-        largest = best_cell(group).mean_throughput
+        largest = max(cell.mean_throughput for one in group for cell in one.cells)
         if task.first.links_built and bound.requests_per_s > _BOUND_SHOWN_MAX * largest:
             above.append(
                 f"{workload}: the {bound.tier} would carry {rate(bound.requests_per_s)} requests/s, far above what is drawn"
@@ -331,7 +333,7 @@ def stage_histograms(task: Task, cell: CellReadings) -> Figure | None:
         "bins of equal width up to the 99.5th percentile, what lies above is left out."
     )
     return figure(
-        task, "stage-histograms", f"Distribution of the stages at the best cell ({cell.cell.name})", panels, text
+        task, "stage-histograms", f"Distribution of the stages at the maximum ({cell.cell.name})", panels, text
     )
 
 
@@ -355,7 +357,8 @@ def _maxima(task: Task, lines: Sequence[Series]) -> Table:
     rows: list[tuple[Entry, ...]] = []
     speed = task.first.speed
     for one in lines:
-        cell = max(one.cells, key=lambda cell: cell.mean_throughput)
+        maximum = maximum_over(task, [one])
+        cell = maximum.cell
         bound = tightest(cell.settings, one.sweep.study.topology.built_links) if one.sweep.links_built else None
         fitting = [found for found in _printed(task) if not one.event and found.fits(cell)]
         printed: list[Printed | None] = [*fitting] or [None]
@@ -365,17 +368,18 @@ def _maxima(task: Task, lines: Sequence[Series]) -> Table:
                     one.workload,
                     one.name,
                     Value(cell.settings.clients),
-                    level_value(cell, throughput_of, digits=0),
+                    Value.of(maximum.value, 0) if maximum.value else level_value(cell, throughput_of, digits=0),
                     level_value(cell, response_of, 1e3),
                     bound.tier if bound else "no links here",
-                    Value(100 * cell.mean_throughput / bound.requests_per_s, digits=1) if bound else "–",
+                    Value(100 * maximum.throughput / bound.requests_per_s, digits=1) if bound else "–",
                     Value(found.throughput, digits=0) if found else "–",
-                    Value(100 * (cell.mean_throughput / speed / found.throughput - 1), digits=1, signed=True)
+                    Value(100 * (maximum.throughput / speed / found.throughput - 1), digits=1, signed=True)
                     if found and bound
                     else "–",
                     found.where if found else "–",
+                    _shown(maximum),
                     *(
-                        (Value(cell.mean_throughput / speed, digits=0), Value(1e3 * cell.mean_response_s * speed))
+                        (Value(maximum.throughput / speed, digits=0), Value(1e3 * cell.mean_response_s * speed))
                         if speed != 1.0
                         else ()
                     ),
@@ -388,7 +392,9 @@ def _maxima(task: Task, lines: Sequence[Series]) -> Table:
     )
     return Table(
         f"{task.spec.name}-maxima",
-        f"Maximum throughput: the level of clients with the largest mean, with 95 % intervals over runs. {note}{speed_note(speed)}",
+        "Maximum throughput: the fewest clients that are shown to reach the plateau but for "
+        f"{task.margins.maximum:g} %, by simultaneous intervals, and the mean of all levels that are, with its 95 % interval. Where the "
+        f"data cannot tell, the level with the largest mean stands here, which is too large by chance. {note}{speed_note(speed)}",
         (
             "Workload",
             "Series",
@@ -400,10 +406,17 @@ def _maxima(task: Task, lines: Sequence[Series]) -> Table:
             "Printed X",
             "Ours against it (%)",
             "Printed as",
+            "Maximum",
             *(("X at the study's speed (requests/s)", "R at the study's speed (ms)") if speed != 1.0 else ()),
         ),
         tuple(rows),
     )
+
+
+def _shown(maximum: Maximum) -> str:
+    if maximum.shown:
+        return f"shown, mean of {count_text(len(maximum.cells), 'level')}"
+    return f"cannot tell: {maximum.why_not}"
 
 
 @functools.lru_cache(maxsize=256)
@@ -509,7 +522,7 @@ def _signed(values: Sequence[float]) -> Value:
 def _stations(task: Task, lines: Sequence[Series]) -> Table:
     rows: list[tuple[Entry, ...]] = []
     for one in lines:
-        cell = max(one.cells, key=lambda cell: cell.mean_throughput)
+        cell = maximum_over(task, [one]).cell
         links = one.sweep.study.topology.built_links if one.sweep.links_built else None
         rows += [
             (
@@ -537,7 +550,8 @@ def _stations(task: Task, lines: Sequence[Series]) -> Table:
         ]
     return Table(
         f"{task.spec.name}-stations",
-        "How busy each station was at the largest throughput of each series: mean over runs. Workers and readers wait inside for others.",
+        "How busy each station was at the maximum of each series (the table of maxima says where): mean over runs. Workers and readers "
+        "wait inside for others.",
         ("Workload", "Series", "Clients", "Station", "Used (%)", "Evidence"),
         tuple(rows),
         folded=True,
@@ -547,7 +561,8 @@ def _stations(task: Task, lines: Sequence[Series]) -> Table:
 def _sentences(task: Task, lines: Sequence[Series]) -> list[Text]:
     points = []
     for workload, group in by_workload(lines).items():
-        cell = best_cell(group)
+        maximum = maximum_over(task, group)
+        cell = maximum.cell
         series = next(one for one in group if cell in one.cells)
         links = series.sweep.study.topology.built_links if series.sweep.links_built else None
         limit = bottleneck(usages(cell, links), queue_grows=queue_grows(series))
@@ -557,12 +572,11 @@ def _sentences(task: Task, lines: Sequence[Series]) -> list[Text]:
             if knee is not None and knee.verdict.startswith("between")
             else ""
         )
-        if knee is not None and not reported:
+        if knee is not None and not reported and not maximum.shown:
             reported = f" Knee: {knee.verdict}."
         points.append(
-            f"{workload.capitalize()}: at most {level_text(cell, throughput_of, digits=0)} requests/s "
-            f"({series.name}, {count_text(cell.settings.clients, 'client')}), "
-            f"with a mean response time of {level_text(cell, response_of, 1e3)} ms.{reported} {limit.sentence}"
+            f"{workload.capitalize()}: maximum {maximum.text} ({series.name}), "
+            f"with a mean response time of {level_text(cell, response_of, 1e3)} ms there.{reported} {limit.sentence}"
         )
     cells = [cell for one in lines for cell in one.cells]
     worst = max(cells, key=lambda cell: abs(_law(cell)))
@@ -593,7 +607,7 @@ def _log2(task: Task, cell: CellReadings) -> Table | None:
             break
     return Table(
         f"{task.spec.name}-log2",
-        f"Cumulative distribution of the response time at the best cell ({cell.cell.name}), all runs together.",
+        f"Cumulative distribution of the response time at the maximum ({cell.cell.name}), all runs together.",
         ("Up to (µs)", "Requests (%)"),
         tuple(rows),
         folded=True,
@@ -601,15 +615,19 @@ def _log2(task: Task, cell: CellReadings) -> Table | None:
 
 
 def conclusions(task: Task) -> dict[str, str]:
-    """Best level, bottleneck and knee of each series."""
+    """Maximum, bottleneck and knee of each series."""
     found = {}
     for one in series_of(task):
         if one.event:
             continue
-        cell = best_cell([one])
+        maximum = maximum_over(task, [one])
         links = one.sweep.study.topology.built_links if one.sweep.links_built else None
         name = f"{one.workload}, {one.name}"
-        found[f"bottleneck of {name}"] = bottleneck(usages(cell, links), queue_grows=None).station or "none is full"
+        clients = count_text(maximum.cell.settings.clients, "client")
+        found[f"maximum of {name}"] = f"from {clients} on" if maximum.shown else "cannot tell"
+        found[f"bottleneck of {name}"] = (
+            bottleneck(usages(maximum.cell, links), queue_grows=None).station or "none is full"
+        )
         knee = knee_of(one)
         if knee is not None:
             found[f"knee of {name}"] = knee.verdict

@@ -6,13 +6,15 @@ import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtr
 
 from weir_lab.report.common import Task, figure, with_tables
 from weir_lab.report.numbers.sweeps import TwoLevelDesign, two_level_designs
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
+from weir_lab.theory.linear import Estimate
+from weir_lab.theory.stats import FALSE_DISCOVERIES, benjamini_hochberg
 from weir_lab.theory.units import number
 
 if TYPE_CHECKING:
@@ -21,9 +23,9 @@ if TYPE_CHECKING:
     from weir_lab.design import Level
     from weir_lab.report.numbers.readings import SweepReadings
     from weir_lab.report.page.blocks import Block, Entry
-    from weir_lab.theory.factorial import Effect
+    from weir_lab.theory.factorial import Effect, FactorialAnalysis
 
-__all__ = ["build", "conclusions", "designs_of", "summary"]
+__all__ = ["build", "conclusions", "designs_of", "estimates_of", "summary"]
 
 # Names in the printed tables -> settings.
 _FACTORS = {"memcached servers": "servers", "middlewares": "proxies", "worker threads per middleware": "workers"}
@@ -32,12 +34,13 @@ _FACTORS = {"memcached servers": "servers", "middlewares": "proxies", "worker th
 def build(task: Task) -> list[Block]:
     """For each workload and response: the table of effects, what it says, and its residuals."""
     blocks: list[Block] = []
+    shown = _discoveries(task.first)
     for workload, designs, reason in designs_of(task.first):
         if not designs:
             blocks.append(Text(f"{workload.capitalize()}: no 2^k r table, because {reason}."))
             continue
         for design in designs:
-            blocks += [Text(_sentence(workload, design)), _table(task, workload, design)]
+            blocks += [Text(_sentence(workload, design, shown)), _table(task, workload, design, shown)]
             residuals = _residuals(task, workload, design)
             if residuals is not None:
                 blocks += with_tables([residuals])
@@ -47,8 +50,44 @@ def build(task: Task) -> list[Block]:
 
 def summary(task: Task) -> str:
     """The strongest effect of each workload on throughput."""
-    parts = [f"{workload}: {_strongest_text(designs[0])}" for workload, designs, _ in designs_of(task.first) if designs]
+    shown = _discoveries(task.first)
+    parts = [
+        f"{workload}: {_strongest_text(workload, designs[0], shown)}"
+        for workload, designs, _ in designs_of(task.first)
+        if designs
+    ]
     return f"{task.spec.title}: {'; '.join(parts) or 'no table could be made'}."
+
+
+def _discoveries(sweep: SweepReadings) -> set[tuple[str, str, str]]:
+    """Workload, response and term of each effect that is shown, with a false discovery rate of 5 % over all tables of the sweep."""
+    names, p_values = [], []
+    for workload, designs, _ in designs_of(sweep):
+        for design in designs:
+            for term, effect in estimates_of(design.read).items():
+                names.append((workload, design.response, term))
+                p_values.append(_p_of(effect))
+    adjusted = benjamini_hochberg(p_values)
+    return {name for name, q in zip(names, adjusted, strict=True) if q <= FALSE_DISCOVERIES}
+
+
+def estimates_of(read: FactorialAnalysis) -> dict[str, Estimate]:
+    """Each term's effect with its error; empty with one run per cell."""
+    found = {}
+    for effect in read.effects:
+        interval = effect.interval
+        if interval is not None and effect.term != "I":
+            pooled = interval.standard_error == read.sd_effect
+            freedom = float(read.freedom if pooled else read.repetitions - 1)
+            found[effect.term] = Estimate(effect.effect, interval.standard_error, freedom)
+    return found
+
+
+def _p_of(effect: Estimate) -> float:
+    """Of no effect, two-sided; effects without error are exact."""
+    if effect.standard_error == 0.0:
+        return float(effect.value == 0.0)
+    return 2.0 * float(stdtr(effect.freedom, -abs(effect.value) / effect.standard_error))
 
 
 def designs_of(sweep: SweepReadings) -> list[tuple[str, list[TwoLevelDesign], str]]:
@@ -80,19 +119,19 @@ def _terms(design: TwoLevelDesign) -> list[Effect]:
     )
 
 
-def _strongest_text(design: TwoLevelDesign) -> str:
+def _strongest_text(workload: str, design: TwoLevelDesign, shown: set[tuple[str, str, str]]) -> str:
     first = _terms(design)[0]
-    word = "significant" if first.significant else "not significant"
+    word = "significant" if (workload, design.response, first.term) in shown else "not significant"
     share = number(first.percent_of_variation or 0.0, 1)
     return f"most of the variation of {design.response} comes from {design.name_of(first.term)} ({share} %, {word})"
 
 
-def _sentence(workload: str, design: TwoLevelDesign) -> str:
+def _sentence(workload: str, design: TwoLevelDesign, shown: set[tuple[str, str, str]]) -> str:
     terms = _terms(design)
     shares = ", ".join(
         f"{design.name_of(one.term)} {number(one.percent_of_variation or 0.0, 1)} %" for one in terms[:3]
     )
-    weak = [design.name_of(one.term) for one in terms if not one.significant]
+    weak = [design.name_of(one.term) for one in terms if (workload, design.response, one.term) not in shown]
     scale = " on logarithms" if design.on_logarithms else ""
     reasons = f" ({'; '.join(design.choice.reasons)})" if design.choice.reasons and design.on_logarithms else ""
     doubts = (
@@ -103,7 +142,7 @@ def _sentence(workload: str, design: TwoLevelDesign) -> str:
     return (
         f"{workload.capitalize()}, {design.response}{scale}{reasons}: the variation comes from {shares}; "
         f"{number(design.read.percent_error, 2)} % is error. "
-        + (f"Not significant at 95 %: {', '.join(weak)}." if weak else "All effects are significant at 95 %.")
+        + (f"Not significant: {', '.join(weak)}." if weak else "All effects are significant.")
         + doubts
     )
 
@@ -149,7 +188,7 @@ def _printed(task: Task, workload: str, response: str) -> dict[str, tuple[float,
     return {term: (share, tables[1].get(term, share)) for term, share in tables[0].items()}
 
 
-def _table(task: Task, workload: str, design: TwoLevelDesign) -> Table:
+def _table(task: Task, workload: str, design: TwoLevelDesign, shown: set[tuple[str, str, str]]) -> Table:
     additive, logs = design.choice.additive, design.choice.logarithmic
     letters, printed = _letters(task, design), _printed(task, workload, design.response)
     rows: list[tuple[Entry, ...]] = []
@@ -164,7 +203,7 @@ def _table(task: Task, workload: str, design: TwoLevelDesign) -> Table:
                 design.name_of(effect.term),
                 Value(effect.effect, interval.low if interval else None, interval.high if interval else None),
                 Value(effect.percent_of_variation, digits=2) if effect.percent_of_variation is not None else "–",
-                ("yes" if effect.significant else "no") if effect.term != "I" else "–",
+                ("yes" if (workload, design.response, effect.term) in shown else "no") if effect.term != "I" else "–",
                 Value(other.percent_of_variation, digits=2)
                 if other and other.percent_of_variation is not None
                 else "–",
@@ -190,8 +229,10 @@ def _table(task: Task, workload: str, design: TwoLevelDesign) -> Table:
         f"{workload.capitalize()}, {design.response} ({design.unit}): 2^k r with "
         f"{additive.repetitions} repetitions, {factors}. Effect q: half "
         "of the change from −1 to +1, with a 95 % interval for it alone, blocks not in the error; "
-        "share: of the variation around the mean (importance); significant: the "
-        "interval is without 0. Read: " + str(design.choice.scale) + ".",
+        "share: of the variation around the mean (importance); significant, exploratory: an effect on the scale that is read, with a false "
+        f"discovery rate of {100 * FALSE_DISCOVERIES:g} % over all tables of the section. Read: "
+        + str(design.choice.scale)
+        + ".",
         (
             "Term",
             "Factors",
@@ -274,11 +315,13 @@ def _residuals(task: Task, workload: str, design: TwoLevelDesign) -> Figure | No
 
 def conclusions(task: Task) -> dict[str, str]:
     """What varies each response most, and which effects are significant."""
-    found = {}
+    found, shown = {}, _discoveries(task.first)
     for workload, designs, _ in designs_of(task.first):
         for design in designs:
             terms = _terms(design)
             found[f"most variation of {design.response}, {workload}"] = design.name_of(terms[0].term)
-            significant = sorted(design.name_of(one.term) for one in terms if one.significant)
+            significant = sorted(
+                design.name_of(one.term) for one in terms if (workload, design.response, one.term) in shown
+            )
             found[f"significant for {design.response}, {workload}"] = ", ".join(significant) or "nothing"
     return found

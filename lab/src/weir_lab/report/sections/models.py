@@ -8,6 +8,7 @@ lightest load and the links' capacity. The calibrated closed model takes all lev
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,23 +16,26 @@ import numpy as np
 
 from weir_lab.design import Engine
 from weir_lab.report.common import Series, Task, figure, level_text, line_over, series_of, with_tables
-from weir_lab.report.numbers.comparing import response_of, throughput_of
+from weir_lab.report.numbers.comparing import level_of, response_of, throughput_of
 from weir_lab.report.numbers.stations import link_bounds
-from weir_lab.report.numbers.sweeps import ClientSeries, client_series
+from weir_lab.report.numbers.sweeps import ClientSeries, client_series, explain_misses
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
+from weir_lab.theory.fitting.meeting import Meeting, Verdict, meeting_of, tally_text
 from weir_lab.theory.queueing import Kind, Station, UnstableError, mm1, mmm, solve_closed
 from weir_lab.theory.units import number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weir_lab.report.numbers.readings import CellReadings
+    from weir_lab.design.whole.sets import Margins
+    from weir_lab.report.numbers.readings import CellReadings, Reading
     from weir_lab.report.page.blocks import Block, Entry
 
 __all__ = ["Guess", "build", "network_of", "network_predictions", "open_predictions", "summary"]
 
-_MISS_PERCENT = 10.0
+# More than this nobody measures.
+_TIMES_MAX = 1000.0
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,9 @@ class Guess:
     r_seen: float
     utilization: float | None
     reason: str
+    x_meeting: Meeting | None
+    """Of the throughput; ``None`` where the model takes it as given."""
+    r_meeting: Meeting
 
     @property
     def r_error_percent(self) -> float | None:
@@ -66,7 +73,7 @@ def build(task: Task) -> list[Block]:
         ]
     figures = [_figure(task, one, place) for place, one in enumerate(lines)]
     return [
-        Text("What the models say:", tuple(_points(lines))),
+        Text("What the models say:", tuple(_points(task, lines))),
         *with_tables(figures),
         _open_table(task, lines),
         _stations_table(task, lines),
@@ -81,7 +88,9 @@ def summary(task: Task) -> str:
         for one in series_of(task)
         if not one.event and len(one.cells) >= 2 and one.cells[0].runs[0].proxy is not None
     ]
-    return f"{task.spec.title}: {' '.join(_points(lines)[:1])}" if lines else f"{task.spec.title}: nothing to model."
+    return (
+        f"{task.spec.title}: {' '.join(_points(task, lines)[:1])}" if lines else f"{task.spec.title}: nothing to model."
+    )
 
 
 def _workers(cell: CellReadings) -> int:
@@ -113,21 +122,23 @@ def _outside_s(cell: CellReadings) -> float:
     return max(1e-9, sum(found) / len(found))
 
 
-def _inside_s(cell: CellReadings) -> float:
+def _inside(run: Reading) -> float | None:
     """Queue and service together: what M/M/1 and M/M/m call the response time."""
-    found = [
-        sum(stages[name] for name in ("queue", "send", "backend", "reply"))
-        for run in cell.runs
-        if (stages := run.stages_s()) is not None
-    ]
+    stages = run.stages_s()
+    return None if stages is None else sum(stages[name] for name in ("queue", "send", "backend", "reply"))
+
+
+def _inside_s(cell: CellReadings) -> float:
+    """Its mean over runs."""
+    found = cell.of(_inside)
     return sum(found) / len(found)
 
 
-def open_predictions(series: Series) -> list[Guess]:
+def open_predictions(series: Series, margins: Margins) -> list[Guess]:
     """M/M/1 and M/M/m at the most clients; the service rates are those of the lightest load, never of the predicted run."""
     light, heavy = series.cells[0], series.cells[-1]
     workers, held = _workers(heavy), _held_s(light)
-    rate = heavy.mean_throughput
+    rate, seen, measured = heavy.mean_throughput, _inside_s(heavy), level_of(heavy, _inside)
     found = []
     for name, servers, service in (("M/M/1", 1, workers / held), ("M/M/m", workers, 1.0 / held)):
         try:
@@ -138,33 +149,36 @@ def open_predictions(series: Series) -> list[Guess]:
                 f"{number(servers * service, 0)} could be served at the lightest load's "
                 "pace; an open model knows no clients that wait"
             )
-            found.append(
-                Guess(
-                    name, heavy.settings.clients, None, None, rate, _inside_s(heavy), rate / (servers * service), reason
-                )
-            )
+            used = rate / (servers * service)
+            # It says that the time grows without bound, and it does not.
+            missed = Meeting(Verdict.MISSED, -100.0, times_more=1.0)
+            found.append(Guess(name, heavy.settings.clients, None, None, rate, seen, used, reason, None, missed))
             continue
-        seen = _inside_s(heavy)
-        error = 100.0 * (model.mean_response_time_s / seen - 1.0)
-        reason = _open_reason(error, model.utilization, held, _held_s(heavy))
-        found.append(
-            Guess(name, heavy.settings.clients, rate, model.mean_response_time_s, rate, seen, model.utilization, reason)
-        )
+        r = model.mean_response_time_s
+        met = meeting_of(measured, r, margins.prediction_response, seen)
+        reason = _open_reason(met, r > seen, model.utilization, held, _held_s(heavy))
+        found.append(Guess(name, heavy.settings.clients, rate, r, rate, seen, model.utilization, reason, None, met))
     return found
 
 
-def _open_reason(error: float, utilization: float, light_s: float, heavy_s: float) -> str:
-    if abs(error) <= _MISS_PERCENT:
-        return f"within {_MISS_PERCENT:g} %"
+def _open_reason(met: Meeting, too_slow: bool, utilization: float, light_s: float, heavy_s: float) -> str:
+    if met.verdict is not Verdict.MISSED:
+        return _no_miss(met)
     slower = 100.0 * (heavy_s / light_s - 1.0)
     if slower > 20.0:
         return (
             f"a request holds its worker {number(slower, 0)} % longer under load than at the lightest: it waits for something behind the "
             "workers (links, memcached, CPU), which the model does not have"
         )
-    if error > 0 and utilization > 0.8:
+    if too_slow and utilization > 0.8:
         return "a closed system cannot queue more than its clients; an open one at this utilization can"
     return "arrivals of a closed system are not Poisson, and service is not exponential"
+
+
+def _no_miss(met: Meeting) -> str:
+    if met.met or met.times_more > _TIMES_MAX:
+        return "" if met.met else "what was found lies at the margin itself"
+    return f"some {math.ceil(met.times_more)} times the runs would tell"
 
 
 def network_of(light: CellReadings, heavy: CellReadings, series: Series) -> list[Station]:
@@ -190,7 +204,7 @@ def network_of(light: CellReadings, heavy: CellReadings, series: Series) -> list
     return stations
 
 
-def network_predictions(series: Series) -> list[Guess]:
+def network_predictions(series: Series, margins: Margins) -> list[Guess]:
     """The network of queues for every level but the lightest, from which its demands are."""
     light = series.cells[0]
     found = []
@@ -202,32 +216,43 @@ def network_predictions(series: Series) -> list[Guess]:
         queues = [place for place, station in enumerate(stations) if station.kind is not Kind.DELAY]
         busiest = max(queues, key=lambda place: float(solved.utilization[place][-1]))
         utilization = float(solved.utilization[busiest][-1])
+        meetings = (
+            meeting_of(level_of(cell, throughput_of), x, margins.prediction_throughput, cell.mean_throughput),
+            meeting_of(level_of(cell, response_of), r, margins.prediction_response, cell.mean_response_s),
+        )
+        reason = _network_reason(
+            meetings, x > cell.mean_throughput, stations[busiest].name, _held_s(light), _held_s(cell)
+        )
         found.append(
             Guess(
-                "network of queues", cell.settings.clients, x, r, cell.mean_throughput, cell.mean_response_s, utilization,
-                _network_reason(100.0 * (x / cell.mean_throughput - 1.0), stations[busiest].name, _held_s(light), _held_s(cell)),
+                "network of queues", cell.settings.clients, x, r, cell.mean_throughput, cell.mean_response_s, utilization, reason,
+                *meetings,
             )
         )  # fmt: skip
     return found
 
 
-def _network_reason(error: float, busiest: str, light_s: float, heavy_s: float) -> str:
-    if abs(error) <= _MISS_PERCENT:
-        return f"within {_MISS_PERCENT:g} %; the model's busiest station: {busiest}"
+def _network_reason(
+    meetings: tuple[Meeting, Meeting], too_fast: bool, busiest: str, light_s: float, heavy_s: float
+) -> str:
+    missed = [one for one in meetings if one.verdict is Verdict.MISSED]
+    if not missed:
+        doubts = "; ".join(text for text in map(_no_miss, meetings) if text)
+        return f"the model's busiest station: {busiest}" + (f"; {doubts}" if doubts else "")
     slower = 100.0 * (heavy_s / light_s - 1.0)
-    if error > 0:
+    if too_fast:
         return (
-            f"too fast by {number(error, 0)} %: a request holds its worker {number(slower, 0)} "
+            f"too fast: a request holds its worker {number(slower, 0)} "
             "% longer than at the lightest load; CPU that the "
             "roles share, or memcached, is no station here"
         )
-    return f"too slow by {number(-error, 0)} %: batches make requests cheaper under load than at the lightest"
+    return "too slow: batches make requests cheaper under load than at the lightest"
 
 
 def _open_table(task: Task, lines: Sequence[Series]) -> Table:
     rows: list[tuple[Entry, ...]] = []
     for one in lines:
-        for guess in [*open_predictions(one), *network_predictions(one)[-1:]]:
+        for guess in _guesses(task, one):
             rows.append(
                 (
                     f"{one.workload}, {one.name}",
@@ -236,20 +261,41 @@ def _open_table(task: Task, lines: Sequence[Series]) -> Table:
                     Value(100 * guess.utilization, digits=1) if guess.utilization is not None else "–",
                     Value(1e3 * guess.r) if guess.r is not None else "–",
                     Value(1e3 * guess.r_seen),
-                    Value(guess.r_error_percent, digits=1, signed=True) if guess.r_error_percent is not None else "–",
+                    _off(guess.r_meeting) if guess.r is not None else "–",
+                    str(guess.r_meeting.verdict),
+                    _off(guess.x_meeting) if guess.x_meeting else "–",
+                    str(guess.x_meeting.verdict) if guess.x_meeting else "given",
                     guess.reason,
                 )
             )
     return Table(
         f"{task.spec.name}-predicted",
-        "Predicted against observed at the most clients. M/M/1: all workers as one "
-        "server of their joint rate; M/M/m: m workers; both are held "
-        "against queue and service time in the proxy. Network of queues: held against "
-        "the clients' response time. Service times are those of "
-        "the fewest clients.",
-        ("Series", "Model", "Clients", "Utilization (%)", "R predicted (ms)", "R observed (ms)", "Error (%)", "Reason"),
+        "Predicted against observed. M/M/1: all workers as one server of their joint rate; M/M/m: m workers; both are held against queue "
+        "and service time in the proxy, at the most clients. Network of queues: held against the clients' throughput and response time, at "
+        f"every level but the fewest clients, whose service times all models take. {_rule_text(task)}",
+        (
+            "Series", "Model", "Clients", "Utilization (%)", "R predicted (ms)", "R observed (ms)", "R observed over predicted (%)", "R",
+            "X observed over predicted (%)", "X", "Reason",
+        ),
         tuple(rows),
+    )  # fmt: skip
+
+
+def _guesses(task: Task, series: Series) -> list[Guess]:
+    return [*open_predictions(series, task.margins), *network_predictions(series, task.margins)]
+
+
+def _rule_text(task: Task) -> str:
+    margins = task.margins
+    return (
+        f"A prediction is met where the 95 % interval of observed over predicted lies within ±{margins.prediction_throughput:g} % "
+        f"(throughput, X) or ±{margins.prediction_response:g} % (response time, R), missed where it lies outside. Where the data cannot "
+        "tell, it does not count as met."
     )
+
+
+def _off(met: Meeting) -> Value:
+    return Value(met.percent, met.low, met.high, 1, signed=True)
 
 
 def _stations_table(task: Task, lines: Sequence[Series]) -> Table:
@@ -334,60 +380,75 @@ def _over(series: Series) -> str:
 def _calibrated_blocks(task: Task, calibrated: Sequence[tuple[Series, ClientSeries]]) -> list[Block]:
     rows: list[tuple[Entry, ...]] = []
     points: list[str] = []
+    rates: list[Meeting] = []
+    times: list[Meeting] = []
     for series, found in calibrated:
         best = found.best
         if best is None:
             continue
+        measured = dict(
+            zip(found.populations, zip(found.throughput_per_s, found.response_time_s, strict=True), strict=True)
+        )
         for made in best.predictions:
+            x, r = measured[made.population]
+            met = (
+                meeting_of(x, made.predicted_per_s, task.margins.prediction_throughput),
+                meeting_of(r, made.predicted_response_s, task.margins.prediction_response),
+            )
+            if not made.fitted:
+                rates.append(met[0])
+                times.append(met[1])
             rows.append(
                 (
                     f"{series.workload}, {series.name}", best.name, Value(made.population), "seen" if made.fitted else "predicted",
-                    Value(made.observed_per_s, digits=0), Value(made.predicted_per_s, digits=0),
-                    Value(made.error_percent, digits=1, signed=True),
-                    Value(1e3 * made.observed_response_s), Value(1e3 * made.predicted_response_s),
+                    Value(made.observed_per_s, digits=0), Value(made.predicted_per_s, digits=0), _off(met[0]),
+                    "–" if made.fitted else str(met[0].verdict),
+                    Value(1e3 * made.observed_response_s), Value(1e3 * made.predicted_response_s), _off(met[1]),
+                    "–" if made.fitted else str(met[1].verdict),
                 )
             )  # fmt: skip
-        points += [f"{series.workload}, {series.name}: {miss}" for miss in found.misses]
+        misses = explain_misses(
+            best,
+            {population: x for population, (x, _) in measured.items()},
+            found.calibrated.model if found.calibrated else None,
+            task.margins.prediction_throughput,
+        )
+        points += [f"{series.workload}, {series.name}: {miss}" for miss in misses]
     table = Table(
         f"{task.spec.name}-calibrated",
-        "The model that predicted best what it had not seen: each level of clients but "
-        "the ends is predicted from a fit to all others. R by N / X − Z.",
+        "The model that predicted best what it had not seen: each level of clients but the ends is predicted from a fit to all others. R "
+        f"by N / X − Z. {_rule_text(task)}",
         (
-            "Series",
-            "Model",
-            "N",
-            "",
-            "X observed (requests/s)",
-            "X predicted",
-            "Error (%)",
-            "R observed (ms)",
-            "R predicted (ms)",
+            "Series", "Model", "N", "", "X observed (requests/s)", "X predicted", "X observed over predicted (%)", "X",
+            "R observed (ms)", "R predicted (ms)", "R observed over predicted (%)", "R",
         ),
         tuple(rows),
-    )
+    )  # fmt: skip
     reported = (
-        Text("Misses of the calibrated models, above 5 % and outside the interval of the runs:", tuple(points))
-        if points
-        else Text(
-            "No prediction of the calibrated models misses by more than 5 % and lies outside the interval of its runs."
-        )
+        f"Predictions of the calibrated models: throughput {tally_text(rates)}; response time {tally_text(times)}."
     )
-    return [table, reported]
+    return [table, Text(f"{reported} Misses of the throughput:" if points else reported, tuple(points))]
 
 
-def _points(lines: Sequence[Series]) -> list[str]:
+def _points(task: Task, lines: Sequence[Series]) -> list[str]:
     points = []
     for one in lines:
         heavy = one.cells[-1]
         parts = []
-        for guess in [*open_predictions(one), *network_predictions(one)[-1:]]:
+        network = network_predictions(one, task.margins)
+        for guess in [*open_predictions(one, task.margins), *network[-1:]]:
             if guess.r is None:
-                parts.append(f"{guess.model} has no steady state")
+                parts.append(f"{guess.model} has no steady state (missed)")
             else:
                 error = Value(guess.r_error_percent or 0.0, digits=0, signed=True).text
-                parts.append(f"{guess.model} {number(1e3 * guess.r, 1)} ms ({error} %)")
+                parts.append(f"{guess.model} {number(1e3 * guess.r, 1)} ms ({error} %, {guess.r_meeting.verdict})")
         seen = level_text(heavy, response_of, 1e3)
+        tallies = (
+            tally_text([guess.x_meeting for guess in network if guess.x_meeting]),
+            tally_text([guess.r_meeting for guess in network]),
+        )
         points.append(
-            f"{one.workload}, {one.name}, {heavy.settings.clients} clients, observed {seen} ms at the clients: {'; '.join(parts)}."
+            f"{one.workload}, {one.name}, {heavy.settings.clients} clients, observed {seen} ms at the clients: {'; '.join(parts)}; the "
+            f"network of queues over all levels: throughput {tallies[0]}, response time {tallies[1]}."
         )
     return points

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from weir_lab.theory.histogram import Histogram
     from weir_lab.theory.linear import Change
 
-__all__ = ["build", "conclusions", "pays_from", "reading_s", "summary"]
+__all__ = ["both_modes", "build", "conclusions", "pays_from", "reading_s", "summary"]
 
 _PERCENTS = (25.0, 50.0, 75.0, 90.0, 99.0)
 _HISTOGRAM_KEYS = 6
@@ -158,16 +158,26 @@ def _bins(times: Histogram, top: int, part: str) -> list[Bar]:
 
 def _pairs(modes: dict[str, list[CellReadings]]) -> list[tuple[int, Change]]:
     """Keys, and the change of the response time from whole to sharded; intervals hold together for all sizes."""
-    if "whole" not in modes or "sharded" not in modes:
-        return []
-    whole = {cell.settings.multiget_keys: cell for cell in modes["whole"]}
-    pairs = [(whole[keys], cell) for cell in modes["sharded"] if (keys := cell.settings.multiget_keys) in whole]
+    pairs = [(whole, split) for _, whole, split in _both(modes)]
     changes = changes_between([cell for cells in modes.values() for cell in cells], pairs, reading_s)
     return [
         (cell.settings.multiget_keys, change)
         for (_, cell), change in zip(pairs, changes, strict=True)
         if change is not None
     ]
+
+
+def _both(modes: dict[str, list[CellReadings]]) -> list[tuple[int, CellReadings, CellReadings]]:
+    """Keys, and the cells that ask for this number of them whole and split."""
+    whole = {cell.settings.multiget_keys: cell for cell in modes.get("whole", [])}
+    return [
+        (keys, whole[keys], cell) for cell in modes.get("sharded", []) if (keys := cell.settings.multiget_keys) in whole
+    ]
+
+
+def both_modes(task: Task) -> list[tuple[int, CellReadings, CellReadings]]:
+    """Keys, and the cells that ask for this number of them whole and split."""
+    return _both(_modes(task))
 
 
 def _pays(pairs: list[tuple[int, Change]]) -> int | None:
@@ -227,8 +237,9 @@ def _comparison(task: Task, modes: dict[str, list[CellReadings]]) -> Table:
             )
     return Table(
         f"{task.spec.name}-comparison",
-        "Gets over their keys, by mode, with 95 % intervals over runs. Change: of the mean response time from whole to sharded at the "
-        "same size, from the linear model of all cells, with 95 % intervals that hold together for all sizes; shown: without 0.",
+        "Exploratory: gets over their keys, by mode, with 95 % intervals over runs. Change: of the mean response time from whole to "
+        "sharded at the same size, from the linear model of all cells, with 95 % intervals that hold together for all sizes; shown: "
+        "without 0.",
         ("Mode", "Keys", "Gets (ms)", "X (requests/s)", "Keys (keys/s)", "Change (%)", "Shown", "Runs"),
         tuple(rows),
     )

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from weir_lab.design import RequestPath
 from weir_lab.report.common import (
@@ -25,15 +25,17 @@ from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
 from weir_lab.report.printed_times import quartiles_beside
+from weir_lab.theory.stats import FALSE_DISCOVERIES, benjamini_hochberg
 from weir_lab.theory.units import change_text, count_text, signed_percent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from weir_lab.report.numbers.readings import CellReadings, Reading
     from weir_lab.report.page.blocks import Block, Entry
     from weir_lab.report.page.charts import Bar
     from weir_lab.theory.histogram import Histogram
+    from weir_lab.theory.linear import Change
 
 __all__ = ["build_replication", "build_writes", "conclusions", "relative_rows", "replication_summary", "writes_summary"]
 
@@ -254,30 +256,25 @@ def _cells_table(task: Task, cells: Sequence[CellReadings]) -> Table:
 
 
 def _effects(task: Task, cells: Sequence[CellReadings]) -> Table | None:
-    rows: list[tuple[Entry, ...]] = []
-    for servers in _servers(cells):
-        group = _of(cells, servers=servers)
-        if len(group) < 2 or min(len(group[0].runs), len(group[-1].runs)) < 2:
-            continue
-        for name, value in _responses():
-            change = _change(cells, group[0], group[-1], value)
-            if change is not None:
-                rows.append(
-                    (
-                        Value(servers),
-                        name,
-                        f"R {group[0].settings.replicas} to {group[-1].settings.replicas}",
-                        change[0],
-                        change[1],
-                    )
-                )
+    rows: list[tuple[Entry, ...]] = [
+        (
+            Value(one.first.settings.servers),
+            one.name,
+            f"R {one.first.settings.replicas} to {one.last.settings.replicas}",
+            Value(one.change.percent, one.change.low, one.change.high, 1, signed=True),
+            Value(one.q, digits=3),
+            "yes" if one.shown else "no difference shown",
+        )
+        for one in _ends(cells, _by_servers(cells))
+    ]
     if not rows:
         return None
     return Table(
         f"{task.spec.name}-effects",
-        "What full replication changes, in percent, with a 95 % interval for each alone, from the linear model of all cells (cell + block "
-        "on logarithms).",
-        ("S", "Response", "Change of", "Change (%)", "Shown"),
+        "Exploratory: what full replication changes, in percent, with a 95 % interval for each alone, from the linear model of all cells "
+        f"(cell + block on logarithms). Shown: q below {FALSE_DISCOVERIES:g}, so that at most {100 * FALSE_DISCOVERIES:g} % of what is "
+        "shown here is wrong on average (false discovery rate).",
+        ("S", "Response", "Change of", "Change (%)", "q", "Shown"),
         tuple(rows),
     )
 
@@ -290,14 +287,36 @@ def _responses() -> list[tuple[str, Callable[[Reading], float | None]]]:
     ]
 
 
-def _change(
-    cells: Sequence[CellReadings], before: CellReadings, after: CellReadings, value: Callable[[Reading], float | None]
-) -> tuple[Value, str] | None:
-    change = change_between(cells, before, after, value)
-    if change is None:
-        return None
-    shown = "yes" if change.shown else "no difference shown"
-    return Value(change.percent, change.low, change.high, 1, signed=True), shown
+class _Effect(NamedTuple):
+    """What changes in a response from the first cell of a group to its last; ``q`` is adjusted for all that are asked for together."""
+
+    label: str
+    first: CellReadings
+    last: CellReadings
+    name: str
+    change: Change
+    q: float
+
+    @property
+    def shown(self) -> bool:
+        return self.q <= FALSE_DISCOVERIES
+
+
+def _ends(cells: Sequence[CellReadings], groups: Mapping[str, Sequence[CellReadings]]) -> list[_Effect]:
+    found: list[tuple[str, CellReadings, CellReadings, str, Change]] = []
+    for label, group in groups.items():
+        if len(group) < 2 or min(len(group[0].runs), len(group[-1].runs)) < 2:
+            continue
+        for name, value in _responses():
+            change = change_between(cells, group[0], group[-1], value)
+            if change is not None:
+                found.append((label, group[0], group[-1], name, change))
+    adjusted = benjamini_hochberg([change.p for *_, change in found])
+    return [_Effect(*one, q) for one, q in zip(found, adjusted, strict=True)]
+
+
+def _by_servers(cells: Sequence[CellReadings]) -> dict[str, list[CellReadings]]:
+    return {f"S = {servers}": _of(cells, servers=servers) for servers in _servers(cells)}
 
 
 def _replication_sentences(cells: Sequence[CellReadings]) -> list[Text]:
@@ -305,22 +324,16 @@ def _replication_sentences(cells: Sequence[CellReadings]) -> list[Text]:
 
 
 def _replication_points(cells: Sequence[CellReadings]) -> list[str]:
-    points = []
-    for servers in _servers(cells):
-        group = _of(cells, servers=servers)
-        if len(group) < 2 or min(len(group[0].runs), len(group[-1].runs)) < 2:
-            continue
-        parts = []
-        for name, value in _responses():
-            change = change_between(cells, group[0], group[-1], value)
-            if change is not None:
-                doubt = "" if change.shown else ", no difference shown"
-                parts.append(f"{name} {change_text(change)}{doubt}")
-        stages = [_dominant(cell, "set") for cell in (group[0], group[-1])]
-        few, many = (cell.settings.replicas for cell in (group[0], group[-1]))
+    points, effects = [], _ends(cells, _by_servers(cells))
+    for label in dict.fromkeys(one.label for one in effects):
+        own = [one for one in effects if one.label == label]
+        parts = [f"{one.name} {change_text(one.change)}{'' if one.shown else ', no difference shown'}" for one in own]
+        ends = own[0].first, own[0].last
+        stages = [_dominant(cell, "set") for cell in ends]
+        few, many = (cell.settings.replicas for cell in ends)
         if all(stages):
             parts.append(f"a SET waits longest in stage {stages[0]} at R = {few}, {stages[1]} at R = {many}")
-        points.append(f"{count_text(servers, 'server')}, R = {few} to {many}: {'; '.join(parts)}.")
+        points.append(f"{count_text(ends[0].settings.servers, 'server')}, R = {few} to {many}: {'; '.join(parts)}.")
     return points or ["No number of servers has two levels of replicas with two runs each."]
 
 
@@ -456,32 +469,25 @@ def _writes_sentences(cells: Sequence[CellReadings]) -> list[Text]:
 
 
 def _writes_points(cells: Sequence[CellReadings]) -> list[str]:
-    points = []
-    for label, group in _groups(cells).items():
-        if len(group) < 2 or min(len(group[0].runs), len(group[-1].runs)) < 2:
-            continue
-        parts = []
-        for name, value in _responses():
-            change = change_between(cells, group[0], group[-1], value)
-            if change is not None:
-                doubt = "" if change.shown else " (no difference shown)"
-                parts.append(f"{name} {signed_percent(change.percent)} %{doubt}")
-        ends = [f"{100 * cell.settings.write_ratio:g}" for cell in (group[0], group[-1])]
+    points, effects = [], _ends(cells, _groups(cells))
+    for label in dict.fromkeys(one.label for one in effects):
+        own = [one for one in effects if one.label == label]
+        parts = [
+            f"{one.name} {signed_percent(one.change.percent)} %{'' if one.shown else ' (no difference shown)'}"
+            for one in own
+        ]
+        ends = [f"{100 * cell.settings.write_ratio:g}" for cell in (own[0].first, own[0].last)]
         points.append(f"{label}, from {ends[0]} to {ends[1]} % writes: {'; '.join(parts)}.")
     return points or ["No line has two shares of writes with two runs each."]
 
 
 def conclusions(task: Task) -> dict[str, str]:
     """Which way each response goes with replicas, or with writes."""
-    found = {}
     cells = list(task.first.cells)
-    groups = _groups(cells)
-    if len({cell.settings.write_ratio for cell in cells}) < 2:
-        groups = {f"S = {servers}": _of(cells, servers=servers) for servers in _servers(cells)}
-    for label, group in groups.items():
-        for name, value in _responses():
-            change = _change(cells, group[0], group[-1], value) if len(group) > 1 else None
-            if change is not None:
-                direction = "rises" if change[0].value > 0 else "falls"
-                found[f"{name}, {label}"] = direction if change[1] == "yes" else change[1]
-    return found
+    over_replicas = len({cell.settings.write_ratio for cell in cells}) < 2
+    return {
+        f"{one.name}, {one.label}": ("rises" if one.change.percent > 0 else "falls")
+        if one.shown
+        else "no difference shown"
+        for one in _ends(cells, _by_servers(cells) if over_replicas else _groups(cells))
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,8 @@ from weir_lab.report.sections import (
     smaller,
     traces,
 )
-from weir_lab.report.sections.claims import judge
+from weir_lab.report.sections.claims import FAMILY_TEXT, Held, judge_set
+from weir_lab.report.sets.quotas import quota_check, quota_limits
 from weir_lab.theory.units import count_text
 
 if TYPE_CHECKING:
@@ -100,9 +101,11 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
         if (found := _read(sources, file, event=event)) is not None
     }
     known = [one.testbed for one in readings.values() if one.testbed is not None and one.links_built]
-    sections = [
+    parts = [
         _section(study_set, spec, readings, sources, known[0] if known else None, pace) for spec in study_set.sections
     ]
+    checks = [check for *_, task in parts if task is not None and (check := quota_check(study_set, task)) is not None]
+    sections = _judged(study_set, parts)
     if strict:
         absent = [f"{section.title}: {section.missing}" for section, *_ in sections if section.missing]
         if absent:
@@ -128,8 +131,9 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
             for file, event in readings
         },
         under=f"Pace {pace}, testbed {testbed},",
-        limits=(_made(whole, list(readings.values())),),
+        limits=(_made(whole, list(readings.values())), *quota_limits(checks)),
         details=others,
+        findings_text=FAMILY_TEXT if any(section.findings for section in whole) else "",
         steps=(
             (
                 "The twin of this page (the same name, .json) has every number with the run folders that it comes from. Its numbers are "
@@ -164,7 +168,7 @@ def _section(
     sources: Sources,
     testbed: TestbedRecord | None,
     pace: str,
-) -> tuple[Section, str]:
+) -> tuple[Section, str, Task | None]:
     sweeps = tuple(readings[file, False] for file in spec.files if (file, False) in readings)
     shown = spec.beside or pace not in ("quick", "night")
     events = tuple(readings[file, True] for file in spec.files if (file, True) in readings and shown)
@@ -172,7 +176,7 @@ def _section(
     missing = _missing(spec, sweeps, sources)
     blocks: list[Block] = []
     line, concluded = "", {}
-    task = Task(spec, sweeps, events, study_set.published) if sweeps else None
+    task = Task(spec, sweeps, events, study_set.published, study_set.margins) if sweeps else None
     if spec.kind == "links":
         stand_in = Task(spec, sweeps or tuple(list(readings.values())[:1]), (), study_set.published)
         if testbed is not None:
@@ -190,6 +194,9 @@ def _section(
     errors = smaller.error_table(Task(spec, sweeps, (), study_set.published))
     if errors is not None:
         blocks.append(errors)
+    check = quota_check(study_set, task) if task is not None and blocks else None
+    if check is not None:
+        blocks.append(check.table)
     basis = basis_of([cell for sweep in sweeps for cell in sweep.cells]) if blocks else ""
     if basis:
         blocks.append(Text(f"What the intervals rest on: {basis}.", note=True))
@@ -204,14 +211,29 @@ def _section(
             study.hypothesis,
             _design(study),
             tuple(blocks),
-            tuple(judge(claim, task, missing) for claim in spec.claims),
+            (),
             missing,
             {_key(sources, one): one.run_names for one in sweeps + events},
             concluded,
             {_key(sources, one): one.invalid_names for one in sweeps + events if one.invalid},
         ),
         line,
+        task,
     )
+
+
+def _judged(study_set: StudySet, parts: Sequence[tuple[Section, str, Task | None]]) -> list[tuple[Section, str]]:
+    """With the conclusions of all sections, which are judged together."""
+    held = [
+        Held(claim, task, section.missing)
+        for spec, (section, _, task) in zip(study_set.sections, parts, strict=True)
+        for claim in spec.claims
+    ]
+    found = iter(judge_set(held))
+    return [
+        (replace(section, findings=tuple(next(found) for _ in spec.claims)), line)
+        for spec, (section, line, _) in zip(study_set.sections, parts, strict=True)
+    ]
 
 
 def _key(sources: Sources, sweep: SweepReadings) -> str:
@@ -284,7 +306,7 @@ def _summary(
         verbs = {
             "holds": ("holds", "hold"),
             "does not hold": ("does not hold", "do not hold"),
-            "undecided": ("is undecided", "are undecided"),
+            "cannot tell": ("cannot be decided", "cannot be decided"),
             "no data": ("has no data", "have no data"),
         }
         reported = ", ".join(

@@ -16,7 +16,7 @@ the prediction stands what the asymptotic bounds say from the same data. Pure.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,6 +31,7 @@ from weir_lab.theory.fitting.holdout_forms import (
     forms,
     residuals,
 )
+from weir_lab.theory.fitting.meeting import Meeting, Verdict, meeting_of
 from weir_lab.theory.linear import interval_of
 
 if TYPE_CHECKING:
@@ -70,7 +71,10 @@ class Model:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """One population that the model did not see. Errors: predicted against observed, percent; ``reason`` is empty where both are met."""
+    """One population that the model did not see. Errors: predicted against observed, percent; ``reason`` is empty where both are met.
+
+    ``x_meeting`` and ``r_meeting`` hold the intervals of its runs against the predictions.
+    """
 
     population: int
     x: float
@@ -79,6 +83,8 @@ class HeldOut:
     r_predicted: float
     x_bound: float
     r_bound: float
+    x_meeting: Meeting
+    r_meeting: Meeting
     reason: str = ""
 
     @property
@@ -143,8 +149,8 @@ class HoldOut:
 
     @property
     def met(self) -> bool:
-        """Whether every population that was held out is predicted within the errors allowed."""
-        return self.both_sides and not any(row.reason for row in self.rows)
+        """Whether every population that was held out is predicted within the errors allowed, by the intervals of its runs."""
+        return self.both_sides and all(row.x_meeting.met and row.r_meeting.met for row in self.rows)
 
     @property
     def beats_bound(self) -> bool:
@@ -185,7 +191,12 @@ def hold_out(measured: Sequence[Measured], held: Sequence[int], workers: int | N
     x, r = form.answers(out, known, np.array(list(best.parameters.values())))
     bound_x, bound_r, knee = _bounds(kept, best.think_s, sizes)
     rows = tuple(
-        _judged(HeldOut(one.population, one.x, one.r, *row), one, knee, best)
+        _judged(
+            HeldOut(one.population, one.x, one.r, row[0], row[1], row[2], row[3], *_meetings(one, row[0], row[1])),
+            one,
+            knee,
+            best,
+        )
         for one, *row in zip(out, x.tolist(), r.tolist(), bound_x, bound_r, strict=True)
     )
     return HoldOut(tuple(one.population for one in kept), knee, tuple(model for model, _ in models), rows)
@@ -241,15 +252,29 @@ def _bounds(kept: Sequence[Measured], think: float, sizes: Sequence[int]) -> tup
     return x, r, (think + light) * top
 
 
+def _meetings(one: Measured, x: float, r: float) -> tuple[Meeting, Meeting]:
+    """Of throughput and response time; a single run has no interval, and tells nothing."""
+
+    def of(values: Sequence[float], predicted: float, margin: float, mean: float) -> Meeting:
+        return meeting_of(interval_of(values) if len(values) > 1 else None, predicted, margin, mean)
+
+    return (
+        of(one.throughput_per_s, x, X_ERROR_MAX_PERCENT, one.x),
+        of(one.response_s, r, R_ERROR_MAX_PERCENT, one.r),
+    )
+
+
 def _judged(row: HeldOut, one: Measured, knee: float, model: Model) -> HeldOut:
-    """With a sentence where an error is larger than allowed."""
-    off_x, off_r = abs(row.x_error) > X_ERROR_MAX_PERCENT, abs(row.r_error) > R_ERROR_MAX_PERCENT
-    if not (off_x or off_r):
+    """With a sentence where a prediction is not met."""
+    if row.x_meeting.met and row.r_meeting.met:
         return row
-    reason = _reason(row, one, knee, model, of_x=off_x)
-    return HeldOut(
-        row.population, row.x, row.r, row.x_predicted, row.r_predicted, row.x_bound, row.r_bound, reason
-    )  # fmt: skip
+    # What is missed comes before what the runs cannot tell.
+    of_x = min((False, True), key=lambda rate: _rank(row.x_meeting if rate else row.r_meeting))
+    return replace(row, reason=_reason(row, one, knee, model, of_x=of_x))
+
+
+def _rank(met: Meeting) -> int:
+    return [Verdict.MISSED, Verdict.CANNOT_TELL, Verdict.MET].index(met.verdict)
 
 
 def _reason(row: HeldOut, one: Measured, knee: float, model: Model, *, of_x: bool) -> str:
@@ -261,12 +286,14 @@ def _reason(row: HeldOut, one: Measured, knee: float, model: Model, *, of_x: boo
             f"its clients were away for {1e3 * one.think_s:.2f} ms between requests, {100 * away:+.0f} % of the others' "
             f"{1e3 * model.think_s:.2f} ms: the load generator was late or the run too short, which no model of the system knows"
         )
-    values, predicted = (one.throughput_per_s, row.x_predicted) if of_x else (one.response_s, row.r_predicted)
-    interval = interval_of(values) if len(values) > 1 else None
-    if interval is not None and interval.low <= predicted <= interval.high:
-        half = 100.0 * (interval.high - interval.low) / 2.0 / interval.mean
+    met = row.x_meeting if of_x else row.r_meeting
+    if met.verdict is Verdict.CANNOT_TELL:
+        if met.low is None or met.high is None:
+            return "one run tells nothing of how runs differ: make more"
+        half = (met.high - met.low) / 2.0
         return (
-            f"its runs differ: their 95 % interval, ±{half:.0f} %, holds the prediction; more or longer runs would tell"
+            f"its runs differ: their 95 % interval, ±{half:.0f} %, lies neither within what is allowed nor outside; more or longer runs "
+            "would tell"
         )
     slow = row.r_error > 0.0
     if row.population < 0.5 * knee:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from weir_lab.theory.fitting.meeting import RESPONSE_PERCENT, THROUGHPUT_PERCENT
 from weir_lab.theory.queueing import Kind, Station, solve_closed, token_bucket
 
 if TYPE_CHECKING:
@@ -49,9 +50,9 @@ __all__ = [
 
 PROXY = "proxy"
 """The role whose processors may be the station."""
-X_ERROR_MAX_PERCENT = 5.0
+X_ERROR_MAX_PERCENT = THROUGHPUT_PERCENT
 """What a prediction of a throughput may be off."""
-R_ERROR_MAX_PERCENT = 10.0
+R_ERROR_MAX_PERCENT = RESPONSE_PERCENT
 """What a prediction of a mean response time may be off."""
 
 # Phases of a token that comes evenly: c² = 1/4, so waits are 0.625 of exponential times', where constant ones have 0.5.

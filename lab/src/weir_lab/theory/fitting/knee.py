@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import stdtrit
 
-from weir_lab.theory.linear import LogModel, MeasuredRun
+from weir_lab.theory.linear import LogModel, MeasuredRun, plateau_of
 from weir_lab.theory.queueing import scalability_peak
 
 if TYPE_CHECKING:
@@ -268,17 +268,13 @@ def _upper(model: LogModel, one: int, other: int, alpha: float) -> float:
 def _bracket(curve: Curve, level: float) -> tuple[int | None, int | None]:
     """The last population certainly below 95 % of the best, and the first certainly above, which is the best at the latest.
 
-    A population is called at the plateau if it is above 95 % of *each* other one, so that the choice of the best
-    costs nothing (intersection of tests). It is called below if it is so against the best, at a level that allows
-    for any of the others having been chosen as the best.
+    A population is called at the plateau by `plateau_of`, the rule for every maximum. It is called below if it is so against the best, at
+    a level that allows for any of the others having been chosen as the best.
     """
     model = _model(curve, curve.throughput_per_s)
     best, margin, size = int(np.argmax(model.fit.means)), math.log(PLATEAU_SHARE), len(curve.population)
-
-    def at_plateau(n: int) -> bool:
-        return all(_lower(model, n, other, 1.0 - level) > margin for other in range(size) if other != n)
-
-    at = next((n for n in range(best + 1) if at_plateau(n)), None)
+    reached = plateau_of(model, range(size), PLATEAU_SHARE, 1.0 - level).levels
+    at = next((n for n in range(best + 1) if n in reached), None)
     below = [n for n in range(best) if _upper(model, n, best, (1.0 - level) / (size - 1)) < margin]
     return (
         curve.population[max(below)] if below else None,

@@ -1,8 +1,8 @@
 """Contrasts judged together: each with an interval that holds for all of them at once, and a p value that says the same as the interval.
 
 Where all cells have one spread, errors are pooled and the quantile is that of the largest |t| (`simultaneous`).
-Where the check of equal spread fails, each contrast takes the spread of its own: from its values block by block, or
-cell by cell without common blocks. Their errors are then no longer one, and Bonferroni's level holds whatever they
+Where the check of equal spread fails, each contrast takes the spread of its own: from its values block by block where every block has
+every cell, from the spread of each of its cells otherwise. Their errors are then no longer one, and Bonferroni's level holds whatever they
 have in common.
 """
 
@@ -23,9 +23,11 @@ from weir_lab.theory.linear.simultaneous import max_t_p, max_t_quantile
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from weir_lab.theory.linear.fit import Estimate, Fit
 
-__all__ = ["Contrast", "ErrorFrom", "compare"]
+__all__ = ["Contrast", "ErrorFrom", "beyond", "compare", "own_or_pooled"]
 
 
 class ErrorFrom(StrEnum):
@@ -105,13 +107,7 @@ def compare(
 
 def _pooled(fit: Fit, contrasts: Sequence[Mapping[Any, float]], level: float) -> list[Contrast]:
     estimates = [fit.contrast(one) for one in contrasts]
-    forms = np.array([fit.spread_of(fit.layout.weights_of(one)) for one in contrasts])
-    lengths = np.linalg.norm(forms, axis=1)
-    if (lengths == 0.0).any():
-        raise LayoutError("A contrast without weights compares nothing.")
-    # Rounding in the last digits would make equal designs different keys.
-    correlation = np.round((forms @ forms.T) / np.outer(lengths, lengths), 12)
-    np.fill_diagonal(correlation, 1.0)
+    correlation = _correlation(fit, contrasts)
     quantile = max_t_quantile(correlation, fit.freedom, level)
     return [
         _contrast(one, quantile, max_t_p(_t(one), correlation, fit.freedom), level, len(contrasts), ErrorFrom.ALL)
@@ -119,10 +115,62 @@ def _pooled(fit: Fit, contrasts: Sequence[Mapping[Any, float]], level: float) ->
     ]
 
 
+def _correlation(fit: Fit, contrasts: Sequence[Mapping[Any, float]]) -> NDArray[np.float64]:
+    forms = np.array([fit.spread_of(fit.layout.weights_of(one)) for one in contrasts])
+    lengths = np.linalg.norm(forms, axis=1)
+    if (lengths == 0.0).any():
+        raise LayoutError("A contrast without weights compares nothing.")
+    # Rounding in the last digits would make equal designs different keys.
+    correlation = np.round((forms @ forms.T) / np.outer(lengths, lengths), 12)
+    np.fill_diagonal(correlation, 1.0)
+    return np.asarray(correlation)
+
+
+def beyond(
+    fit: Fit, contrasts: Sequence[Mapping[Any, float]], limit: float, spread: Spread | None = None
+) -> list[tuple[Estimate, float]]:
+    """Each contrast with a p value for lying at ``limit`` or below, two-sided and for all of them together; 1 where it lies there.
+
+    It is at most 5 % exactly where the 95 % interval that `compare` gives lies above the limit.
+    """
+    if not contrasts:
+        return []
+    if not (spread or spread_of(fit)).equal:
+        own = [_own_error(fit, one)[0] for one in contrasts]
+        return [(one, min(1.0, len(contrasts) * 2.0 * _tail(one, limit))) for one in own]
+    estimates = [fit.contrast(one) for one in contrasts]
+    correlation = _correlation(fit, contrasts)
+    found = []
+    for one in estimates:
+        single = _tail(one, limit)
+        if single >= 0.5:
+            found.append((one, 1.0))
+        elif single == 0.0:
+            found.append((one, 0.0))
+        else:
+            t = (one.value - limit) / one.standard_error
+            found.append((one, max_t_p(t, correlation, fit.freedom)))
+    return found
+
+
+def _tail(estimate: Estimate, limit: float) -> float:
+    """Chance of an estimate so far above the limit where the truth is the limit; data without spread are exact."""
+    if estimate.standard_error == 0.0:
+        return float(estimate.value <= limit)
+    return float(stdtr(estimate.freedom, -(estimate.value - limit) / estimate.standard_error))
+
+
+def own_or_pooled(fit: Fit, contrast: Mapping[Any, float], spread: Spread) -> tuple[Estimate, ErrorFrom]:
+    """A contrast with the error that the check of equal spread allows."""
+    return (fit.contrast(contrast), ErrorFrom.ALL) if spread.equal else _own_error(fit, contrast)
+
+
 def _own_error(fit: Fit, contrast: Mapping[Any, float]) -> tuple[Estimate, ErrorFrom]:
-    if fit.layout.block is not None:
+    if fit.layout.block is None:
+        return fit.contrast_by_cell(contrast), ErrorFrom.CELLS
+    if fit.complete:
         return fit.contrast_by_block(contrast), ErrorFrom.BLOCKS
-    return fit.contrast_by_cell(contrast), ErrorFrom.CELLS
+    return fit.contrast_by_spread(contrast), ErrorFrom.CELLS
 
 
 def _t(estimate: Estimate) -> float:

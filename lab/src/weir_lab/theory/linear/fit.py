@@ -17,7 +17,7 @@ from scipy.special import stdtrit
 from weir_lab.theory.linear.layout import LayoutError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable, Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -28,6 +28,8 @@ __all__ = ["Estimate", "Fit", "Slope", "fit"]
 
 # Far above rounding, far below what a block that is not connected leaves.
 _CONNECTED = 1e-6
+# A cell whose residuals carry less than this many degrees of freedom says nothing about its own spread.
+_OWN_FREEDOM_MIN = 1.0
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,36 @@ class Fit:
             freedoms.append(runs.size - 1.0)
         return _satterthwaite(value, parts, freedoms, apart * self._last_error())
 
+    def contrast_by_spread(self, contrast: Mapping[Any, float]) -> Estimate:
+        """The same estimate as `contrast`, with each cell's own spread: sum over cells of its squared weights times its own variance.
+
+        For blocks that do not have all cells of the contrast, so that it has no values block by block. A cell that says nothing of its own
+        spread takes the pooled one. Degrees of freedom after Satterthwaite.
+        """
+        weights, layout = self._estimable(contrast), self.layout
+        own = layout.cell_sums(1.0 - layout.leverage)
+        squares = layout.cell_sums(self.residuals**2)
+        shares = layout.cell_sums(self.spread_of(weights) ** 2)
+        parts, freedoms, pooled = [], [], 0.0
+        for share, square, freedom in zip(shares.tolist(), squares.tolist(), own.tolist(), strict=True):
+            if freedom < _OWN_FREEDOM_MIN:
+                pooled += share
+            elif share > 0.0:
+                parts.append(share * square / freedom)
+                freedoms.append(freedom)
+        parts.append(pooled * self.sse / self.freedom)
+        freedoms.append(float(self.freedom))
+        return _satterthwaite(float(weights @ self.means), parts, freedoms)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every block has every cell."""
+        layout = self.layout
+        if layout.block is None:
+            return False
+        pairs = np.unique(np.stack([layout.block, layout.cell]), axis=1)
+        return int(pairs.shape[1]) == len(layout.blocks) * len(layout.cells)
+
     def _without_covariate(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Runs at an equal covariate, and the covariate; without one, the runs and zeros."""
         if self.layout.covariate_scale is None:
@@ -207,8 +239,8 @@ class Fit:
         )
         return Estimate(value, error, float(self.freedom))
 
-    def level(self, cell: Hashable) -> Estimate:
-        """Mean of a cell's runs, with blocks as a random sample: σ²/n + σ_block² Σ(share of each block)².
+    def level(self, *cells: Hashable) -> Estimate:
+        """Mean of a cell's runs, or of several cells' means, with blocks as a random sample: σ² Σ w² + σ_block² Σ(weight of each block)².
 
         Both variances come from mean squares of all cells (error; blocks adjusted for cells), degrees of freedom after Satterthwaite.
         Reference: Searle, Casella and McCulloch, Variance Components, ch. 4 and 5.
@@ -220,25 +252,39 @@ class Fit:
         layout = self.layout
         if layout.covariate_scale is not None:
             raise LayoutError("A level describes the runs as they were: fit it without the covariate.")
-        if cell not in layout.places:
-            raise LayoutError(f"No run of the cell {cell}; there are {', '.join(map(str, layout.cells))}.")
-        here = layout.cell == layout.places[cell]
-        n, value, square = float(here.sum()), float(self.y[here].mean()), self.sse / self.freedom
+        weights = self._level_weights(cells)
+        value, square, own = float(weights @ self.y), self.sse / self.freedom, float(weights @ weights)
         if layout.block is None or layout.basis[1].size == 0:
-            return Estimate(value, math.sqrt(square / n), float(self.freedom))
+            return Estimate(value, math.sqrt(square * own), float(self.freedom))
         rank = layout.basis[1].size
         explained = float(((layout.basis[0].T @ layout.inside(self.y)) ** 2).sum()) / rank
         cells_per_block = float((layout.inside(layout.columns) ** 2).sum()) / rank
-        share = float(((np.bincount(layout.block[here]) / n) ** 2).sum()) / cells_per_block
-        parts = [explained * share, square * max(0.0, 1.0 / n - share)]
+        share = float((np.bincount(layout.block, weights=weights) ** 2).sum()) / cells_per_block
+        parts = [explained * share, square * max(0.0, own - share)]
         return _satterthwaite(value, parts, [float(rank), float(self.freedom)])
 
-    def level_by_cell(self, cell: Hashable) -> Estimate:
-        """Mean of a cell's runs with their own spread alone."""
-        runs = self.y[self.layout.cell == self.layout.places[cell]]
-        if runs.size < 2:
-            raise LayoutError(f"The cell {cell} has one run; its own spread needs 2.")
-        return Estimate(float(runs.mean()), float(runs.std(ddof=1)) / math.sqrt(runs.size), float(runs.size - 1))
+    def _level_weights(self, cells: Sequence[Hashable]) -> NDArray[np.float64]:
+        """Of each run in the mean of these cells' means."""
+        layout = self.layout
+        weights = np.zeros(layout.runs)
+        for cell in cells:
+            if cell not in layout.places:
+                raise LayoutError(f"No run of the cell {cell}; there are {', '.join(map(str, layout.cells))}.")
+            here = layout.cell == layout.places[cell]
+            weights[here] += 1.0 / (len(cells) * float(here.sum()))
+        return weights
+
+    def level_by_cell(self, *cells: Hashable) -> Estimate:
+        """The same with each cell's own spread alone."""
+        parts, freedoms, value = [], [], 0.0
+        for cell in cells:
+            runs = self.y[self.layout.cell == self.layout.places[cell]]
+            if runs.size < 2:
+                raise LayoutError(f"The cell {cell} has one run; its own spread needs 2.")
+            value += float(runs.mean()) / len(cells)
+            parts.append(float(runs.var(ddof=1)) / runs.size / len(cells) ** 2)
+            freedoms.append(runs.size - 1.0)
+        return _satterthwaite(value, parts, freedoms)
 
 
 def fit(layout: Layout, y: ArrayLike) -> Fit:

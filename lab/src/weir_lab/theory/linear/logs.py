@@ -15,13 +15,13 @@ import numpy as np
 from scipy.special import stdtr, stdtrit
 
 from weir_lab.theory.linear.checks import Dependence, Spread, dependence_of, spread_of
-from weir_lab.theory.linear.contrasts import Contrast, ErrorFrom, compare
+from weir_lab.theory.linear.contrasts import Contrast, ErrorFrom, compare, own_or_pooled
 from weir_lab.theory.linear.fit import Estimate, Fit, Slope, fit
 from weir_lab.theory.linear.layout import LayoutError, lay_out
 from weir_lab.theory.stats import Interval, mean_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from numpy.typing import ArrayLike
 
@@ -176,7 +176,7 @@ class LogModel:
         contrasts = [{treatment: 1.0, baseline: -1.0} for baseline, treatment in pairs]
         if any(baseline == treatment for baseline, treatment in pairs):
             raise LayoutError("A cell was to be compared with itself.")
-        chosen = self._for(contrasts)
+        chosen = self.fit_for(contrasts)
         spread = self.spread if chosen is self.fit else spread_of(chosen)
         counts = dict(zip(chosen.layout.cells, chosen.layout.counts.astype(int).tolist(), strict=True))
         return [
@@ -197,12 +197,30 @@ class LogModel:
     def difference(self, baseline: Hashable, treatment: Hashable) -> Estimate:
         """Log of treatment over baseline with its standard error, for whoever needs another interval than that of `changes`."""
         contrast = {treatment: 1.0, baseline: -1.0}
-        chosen = self._for([contrast])
+        chosen = self.fit_for([contrast])
         spread = self.spread if chosen is self.fit else spread_of(chosen)
         (found,) = compare(chosen, [contrast], spread=spread)
         return Estimate(found.value, found.standard_error, found.freedom)
 
-    def _for(self, contrasts: Sequence[dict[Hashable, float]]) -> Fit:
+    def contrast(self, weights: Mapping[Hashable, float]) -> Estimate:
+        """A sum of weights × logarithms of cells, weights adding up to 0, with the error that the check of equal spread allows."""
+        chosen = self.fit_for([weights])
+        spread = self.spread if chosen is self.fit else spread_of(chosen)
+        return own_or_pooled(chosen, weights, spread)[0]
+
+    def pooled(self, cells: Sequence[Hashable]) -> Estimate:
+        """Mean logarithm of several cells together, each with one weight; blocks count as a random sample, as in `level`.
+
+        With unequal spreads the larger error of two: that of the model, and that of the cells' own runs.
+        """
+        found = self.fit.level(*cells)
+        if self.spread.equal or any(len(self.values[cell]) < 2 for cell in cells):
+            return found
+        own = self.fit.level_by_cell(*cells)
+        return Estimate(found.value, max(found.standard_error, own.standard_error), min(found.freedom, own.freedom))
+
+    def fit_for(self, contrasts: Sequence[Mapping[Hashable, float]]) -> Fit:
+        """The fit with blocks where these connect the cells of all contrasts, that without otherwise."""
         layout = self.fit.layout
         connected = all(layout.estimable(layout.weights_of(one)) for one in contrasts)
         return self.fit if connected else self._unblocked

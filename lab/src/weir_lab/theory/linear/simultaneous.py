@@ -76,7 +76,7 @@ def _below(q: float, reach: NDArray[np.float64], dimensions: int, freedom: float
     return float(np.mean(fdtr(dimensions, freedom, q * q / (dimensions * reach * reach))))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def _reach(correlation: bytes, size: int) -> tuple[NDArray[np.float64], int]:
     """Largest |L u| of each direction u, and the number of dimensions."""
     values, vectors = np.linalg.eigh(np.frombuffer(correlation).reshape(size, size))

@@ -14,7 +14,7 @@ too short (docs/measure/method.md has the numbers). By question:
 Start with `mean_interval`.
 """
 
-from weir_lab.theory.stats.adjusting import holm
+from weir_lab.theory.stats.adjusting import FALSE_DISCOVERIES, benjamini_hochberg, holm
 from weir_lab.theory.stats.intervals import (
     BatchMeans,
     Interval,
@@ -37,6 +37,7 @@ from weir_lab.theory.stats.stopping import Decision, StopRule, running_half_widt
 from weir_lab.theory.stats.warmup import Truncation, mser5, warmup_cut
 
 __all__ = [
+    "FALSE_DISCOVERIES",
     "BatchMeans",
     "Decision",
     "Interval",
@@ -46,6 +47,7 @@ __all__ = [
     "Uniformity",
     "VarianceComponents",
     "batch_means",
+    "benjamini_hochberg",
     "coefficient_of_variation",
     "coincidences",
     "expected_distance_if_uniform",

@@ -1,0 +1,172 @@
+//! How many writes of each key have begun and ended, over all dataplanes of a process: whether what a get has asked a server for can still be
+//! what a later one would find (`requests/ask_once.rs`).
+//!
+//! ```text
+//!   write   begin ──▶ servers ──▶ end ──▶ its client is answered
+//!   get 1        look: none is under way? ──▶ server ……………………… reply
+//!   get 2                                            is_same: none has begun since? ──▶ it takes that reply, too
+//! ```
+//!
+//! So a reply is shared only where every write of the key was answered before the first get was sent, or begins after the second one came.
+//! The second get then finds what it would have found by itself, whichever loop wrote.
+//!
+//! Keys are counted by a hash: keys that share a count end each other's sharing, and nothing else. A write that got no answer may still be
+//! carried out, so for a while nothing is shared behind it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use weir_timing::Instant;
+
+/// What a request may write. It was counted when it began, and is counted again when it ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Written {
+    #[default]
+    Nothing,
+    /// The key with this count.
+    Key(u16),
+    All,
+}
+
+/// The writes of a key that had begun, at a moment at which none was under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen(u64);
+
+/// The counts that all dataplanes of a process share.
+#[derive(Debug)]
+pub(crate) struct KeyWrites {
+    by_key: Box<[Count]>,
+    /// Those that may change any key.
+    of_all: Count,
+}
+
+#[derive(Debug, Default)]
+struct Count {
+    begun: AtomicU64,
+    ended: AtomicU64,
+    /// Until when a write may be carried out that got no answer. Nanoseconds.
+    unsure_until: AtomicU64,
+}
+
+/// Writes that are under way at once rarely share a count, and the counts fit a processor's second cache.
+const COUNTS: usize = 4096;
+
+/// How long it is feared that a write is carried out which got no answer. A server that hangs longer than this and then goes on is one that
+/// the quarantine (`--quarantine`, 2 s) does not cover either.
+const UNSURE_NS: u64 = 60_000_000_000;
+
+impl Default for KeyWrites {
+    fn default() -> Self {
+        Self { by_key: (0..COUNTS).map(|_| Count::default()).collect(), of_all: Count::default() }
+    }
+}
+
+impl KeyWrites {
+    /// The key with this hash is about to be written: before anything of that is sent.
+    pub(crate) fn begin(&self, hash: u64) -> Written {
+        let place = place_of(hash);
+        self.by_key[place].begin();
+        Written::Key(place as u16)
+    }
+
+    /// The same, of any number of keys.
+    pub(crate) fn begin_all(&self) -> Written {
+        self.of_all.begin();
+        Written::All
+    }
+
+    /// Before its client is answered. `is_unsure`: it got no answer, so it may be carried out later.
+    pub(crate) fn end(&self, written: Written, is_unsure: bool, now: Instant) {
+        let count = match written {
+            Written::Nothing => return,
+            Written::Key(place) => &self.by_key[usize::from(place)],
+            Written::All => &self.of_all,
+        };
+        if is_unsure {
+            count.unsure_until.fetch_max(now.as_nanos().saturating_add(UNSURE_NS), Ordering::SeqCst);
+        }
+        count.ended.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// What has been written of the key with this hash, if no write of it is under way: before a get is sent.
+    pub(crate) fn look(&self, hash: u64, now: Instant) -> Option<Seen> {
+        let key = self.by_key[place_of(hash)].settled(now)?;
+        Some(Seen(key.wrapping_add(self.of_all.settled(now)?)))
+    }
+
+    /// Whether no write of the key with this hash has begun since.
+    pub(crate) fn is_same(&self, hash: u64, seen: Seen) -> bool {
+        let begun = |count: &Count| count.begun.load(Ordering::SeqCst);
+        begun(&self.by_key[place_of(hash)]).wrapping_add(begun(&self.of_all)) == seen.0
+    }
+}
+
+impl Count {
+    fn begin(&self) {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// How many have begun, if all of them have ended.
+    fn settled(&self, now: Instant) -> Option<u64> {
+        // In this order: what has begun is never less than what has ended, so if they are equal, none was under way at the first look.
+        let ended = self.ended.load(Ordering::SeqCst);
+        let begun = self.begun.load(Ordering::SeqCst);
+        let is_settled = begun == ended && self.unsure_until.load(Ordering::SeqCst) <= now.as_nanos();
+        is_settled.then_some(begun)
+    }
+}
+
+const fn place_of(hash: u64) -> usize {
+    (hash % COUNTS as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HASH: u64 = 7;
+    const NOW: Instant = Instant::from_nanos(1_000);
+
+    #[test]
+    fn what_is_being_written_is_not_shared() {
+        let writes = KeyWrites::default();
+        let before = writes.look(HASH, NOW).expect("nobody writes");
+        assert!(writes.is_same(HASH, before));
+        let written = writes.begin(HASH);
+        assert!(!writes.is_same(HASH, before), "a write has begun");
+        assert_eq!(writes.look(HASH, NOW), None, "it is under way");
+        assert!(writes.look(HASH + 1, NOW).is_some(), "another key is not written");
+        writes.end(written, false, NOW);
+        let after = writes.look(HASH, NOW).expect("it has ended");
+        assert!(writes.is_same(HASH, after) && !writes.is_same(HASH, before));
+    }
+
+    #[test]
+    fn one_of_two_that_has_ended_is_not_enough() {
+        let writes = KeyWrites::default();
+        let (first, second) = (writes.begin(HASH), writes.begin(HASH + COUNTS as u64));
+        assert_eq!(first, second, "they share a count");
+        writes.end(first, false, NOW);
+        assert_eq!(writes.look(HASH, NOW), None);
+        writes.end(second, false, NOW);
+        assert!(writes.look(HASH, NOW).is_some());
+    }
+
+    #[test]
+    fn what_may_change_any_key_counts_for_each() {
+        let writes = KeyWrites::default();
+        let before = writes.look(HASH, NOW).expect("nobody writes");
+        let written = writes.begin_all();
+        assert!(!writes.is_same(HASH, before) && writes.look(HASH, NOW).is_none());
+        writes.end(written, false, NOW);
+        assert!(!writes.is_same(HASH, before) && writes.look(HASH, NOW).is_some());
+    }
+
+    #[test]
+    fn behind_a_write_without_an_answer_nothing_is_shared_for_a_while() {
+        let writes = KeyWrites::default();
+        let written = writes.begin(HASH);
+        writes.end(written, true, NOW);
+        assert_eq!(writes.look(HASH, NOW.plus(UNSURE_NS - 1)), None);
+        assert!(writes.look(HASH, NOW.plus(UNSURE_NS)).is_some());
+        writes.end(Written::Nothing, true, NOW);
+    }
+}

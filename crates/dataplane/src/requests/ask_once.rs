@@ -1,0 +1,215 @@
+//! Gets that wait for the reply to an earlier get of their key, which is with its server ([`AskOnce`](crate::AskOnce)).
+//!
+//! ```text
+//!   client 1   get a ──▶ server ……………………………………… VALUE a … ──▶ client 1
+//!   client 2          get a ─ waits ………………………………………………… ├──▶ client 2
+//!   client 3                    get a ─ waits ……………………………… └──▶ client 3
+//! ```
+//!
+//! A get may wait where no write of the key was under way when the earlier one was sent, and none has begun since, in any loop
+//! (`replication/key_writes.rs`). So it is answered what it would have been answered alone. What has not left yet is another matter: gets of
+//! one message ask for a key once anyway (`servers/pipeline/line.rs`).
+//!
+//! Whose earlier get fails asks by itself, and so does who waits for a long value: nobody is charged for memory because of others. A get is
+//! done at its deadline, and those that wait for it have later ones, so each keeps its own.
+//!
+//! [`AskOnce`] owns who waits for whom, and the dataplane's share in the counts of writes. It learns which gets are sent and which writes
+//! begin and end. It answers who waits for a get that is done.
+
+use crate::{
+    Mutation,
+    config::Config,
+    replication::{
+        freshness::Freshness,
+        key_writes::{KeyWrites, Seen, Written},
+    },
+    requests::base::Base,
+    requests::service::Kind,
+    requests::services::Services,
+    wire::hash::hash,
+    wire::ids::RequestKey,
+    wire::written::with_changed_key,
+};
+use std::{collections::HashMap, mem, sync::Arc};
+use weir_protocol::{Request, Retrieval, RetrievalVerb};
+use weir_timing::Instant;
+
+/// Who waits for whom.
+#[derive(Debug, Default)]
+pub(crate) struct AskOnce {
+    /// `None`: nobody waits for anybody.
+    writes: Option<Arc<KeyWrites>>,
+    /// What the request writes that is taken into service next.
+    begun: Written,
+    /// The latest get of each key that others may wait for, by the key's hash.
+    latest: HashMap<u64, RequestKey>,
+    /// What is known of each of these, in the place with the request's number.
+    leaders: Vec<Leader>,
+}
+
+/// A get that others may wait for.
+#[derive(Debug, Default)]
+struct Leader {
+    name: Vec<u8>,
+    hash: u64,
+    seen: Seen,
+    /// The table by which it was sent.
+    generation: u64,
+    waiters: Vec<RequestKey>,
+}
+
+/// A get that is done, and who waits for its reply.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(super) name: Vec<u8>,
+    pub(super) waiters: Vec<RequestKey>,
+}
+
+/// More do not wait for one get: they are answered in one go, between two reads of others.
+const WAITERS_MAX: usize = 1024;
+
+/// A longer reply is not shared, because each copy counts against its client's buffers at once.
+pub(crate) const SHARED_REPLY_BYTES_MAX: usize = 64 << 10;
+
+/// Places for gets that are kept when none of them is used.
+const LEADERS_KEPT: usize = 64;
+
+impl AskOnce {
+    pub(crate) fn new(config: &Config, freshness: &Freshness) -> Self {
+        let writes = match config.ask_once {
+            crate::AskOnce::Off => None,
+            crate::AskOnce::On if config.is_without(Mutation::SharedCounts) => Some(Arc::default()),
+            crate::AskOnce::On => Some(freshness.key_writes()),
+        };
+        Self { writes, ..Self::default() }
+    }
+
+    // ── writes ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// The request that is taken into service next may change items.
+    #[cold]
+    pub(crate) fn begin_write(&mut self, request: &Request<'_>) {
+        if let Some(writes) = &self.writes {
+            self.begun = with_changed_key(request, |name| match name {
+                Some(name) => writes.begin(hash(name)),
+                None => writes.begin_all(),
+            });
+        }
+    }
+
+    /// It may change the key with this name.
+    pub(crate) fn begin_write_of(&mut self, name: &[u8]) {
+        if let Some(writes) = &self.writes {
+            self.begun = writes.begin(hash(name));
+        }
+    }
+
+    /// What the request writes that is taken into service now, for [`AskOnce::end_write`].
+    #[inline]
+    pub(crate) fn take_begun(&mut self) -> Written {
+        mem::take(&mut self.begun)
+    }
+
+    /// It has its answer, and nobody has seen it. `is_unsure`: no server gave one.
+    #[cold]
+    pub(crate) fn end_write(&self, written: Written, is_unsure: bool, now: Instant) {
+        if let Some(writes) = &self.writes {
+            writes.end(written, is_unsure, now);
+        }
+    }
+
+    // ── gets ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Whether gets wait for others.
+    #[inline(always)]
+    pub(crate) fn is_on(&self) -> bool {
+        self.writes.is_some()
+    }
+
+    /// A retrieval has come. Returns whether it waits for an earlier one.
+    pub(crate) fn join(
+        &mut self,
+        services: &mut Services,
+        base: &mut Base,
+        (key, retrieval): (RequestKey, &Retrieval<'_>),
+    ) -> bool {
+        let Some(name) = name_of(retrieval) else { return false };
+        let Some((writes, &leader)) = self.writes.as_ref().zip(self.latest.get(&hash(name))) else {
+            return false;
+        };
+        let (service, it) = (&services[leader], &mut self.leaders[leader.index()]);
+        let is_unwritten =
+            writes.is_same(it.hash, it.seen) || base.fleet.config.is_without(Mutation::CoalesceOverWrites);
+        let may = service.kind == Kind::Leads
+            && service.clock.is_first_sent()
+            && it.name == name
+            && it.generation == base.fleet.generation()
+            && is_unwritten;
+        let is_full = may && it.waiters.len() >= WAITERS_MAX;
+        let joins = may && !is_full;
+        base.meter.counters().gets_coalesced_full += u64::from(is_full);
+        base.meter.counters().gets_coalesced += u64::from(joins);
+        if joins {
+            it.waiters.push(key);
+            services[key].outstanding = 1;
+        }
+        joins
+    }
+
+    /// A retrieval goes to one server, whose reply will be its answer: others may wait for that.
+    pub(crate) fn lead(
+        &mut self,
+        services: &mut Services,
+        base: &Base,
+        (key, retrieval): (RequestKey, &Retrieval<'_>),
+        now: Instant,
+    ) {
+        let Some(name) = name_of(retrieval) else { return };
+        let hash = hash(name);
+        let Some(seen) = self.writes.as_ref().and_then(|writes| writes.look(hash, now)) else { return };
+        if self.leaders.len() <= key.index() {
+            self.leaders.resize_with(key.index() + 1, Leader::default);
+        }
+        let leader = &mut self.leaders[key.index()];
+        leader.name.clear();
+        leader.name.extend_from_slice(name);
+        (leader.hash, leader.seen, leader.generation) = (hash, seen, base.fleet.generation());
+        services[key].kind = Kind::Leads;
+        self.latest.insert(hash, key);
+    }
+
+    /// A get that others may wait for is done: who does.
+    pub(crate) fn end(&mut self, key: RequestKey) -> Ended {
+        let leader = &mut self.leaders[key.index()];
+        if self.latest.get(&leader.hash) == Some(&key) {
+            self.latest.remove(&leader.hash);
+        }
+        Ended { name: mem::take(&mut leader.name), waiters: mem::take(&mut leader.waiters) }
+    }
+
+    /// Those are answered: their memory is used again.
+    pub(crate) fn recycle(&mut self, key: RequestKey, ended: Ended) {
+        let Ended { name, mut waiters } = ended;
+        waiters.clear();
+        let leader = &mut self.leaders[key.index()];
+        (leader.name, leader.waiters) = (name, waiters);
+    }
+
+    /// Nobody waits for anybody: for tests.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.latest.is_empty() && self.leaders.iter().all(|leader| leader.waiters.is_empty())
+    }
+
+    /// Frees memory that is kept to be used again.
+    pub(crate) fn give_memory_back(&mut self) {
+        if self.latest.is_empty() && self.leaders.len() > LEADERS_KEPT {
+            (self.latest, self.leaders) = (HashMap::new(), Vec::new());
+        }
+    }
+}
+
+/// The key of a retrieval that may wait for another, or for which others may.
+fn name_of<'a>(retrieval: &Retrieval<'a>) -> Option<&'a [u8]> {
+    let is_one = retrieval.verb == RetrievalVerb::Get && retrieval.key_count() == 1;
+    if is_one { retrieval.keys().next() } else { None }
+}

@@ -1,0 +1,85 @@
+//! One reply answers several gets: the one that asked, and those that wait for it (`ask_once.rs`).
+
+use crate::{
+    Fault, requests::Requests, requests::ask_once::SHARED_REPLY_BYTES_MAX, requests::base::Base,
+    requests::deciding::Deciding, requests::outcome::fail_part, requests::plan::Asker,
+    requests::retrieval::send_plan, requests::service::Kind, wire::ids::RequestKey,
+};
+use weir_protocol::{Retrieval, RetrievalVerb};
+use weir_timing::Instant;
+
+/// What a get has brought for those that wait for it.
+#[derive(Clone, Copy)]
+struct Shared<'a> {
+    /// The reply, if it is an answer to all of them.
+    reply: Option<Deciding<'a>>,
+    hits: u32,
+    /// Why there is none.
+    fault: Fault,
+    /// Its server was lost, and it was asked for again: later than those that wait may have been sent.
+    was_asked_again: bool,
+}
+
+impl Requests {
+    /// A get is done for which others may wait (`ask_once.rs`).
+    pub(super) fn finish_for_all(
+        &mut self,
+        base: &mut Base,
+        key: RequestKey,
+        reply: Option<Deciding<'_>>,
+        now: Instant,
+    ) {
+        let service = &mut self.services[key];
+        let shared = Shared {
+            reply: reply.filter(|_| !service.verdict.is_impaired()),
+            hits: service.hits,
+            fault: service.verdict.blame().flatten().unwrap_or(Fault::Closed),
+            was_asked_again: service.kind == Kind::LeadsAgain,
+        };
+        service.kind = Kind::Nothing;
+        let blame = service.verdict.blame();
+        self.conclude_elsewhere(base, key, blame, reply, now);
+        let ended = self.ask_once.end(key);
+        for &waiter in &ended.waiters {
+            self.finish_waiter(base, (waiter, &ended.name), &shared, now);
+        }
+        self.ask_once.recycle(key, ended);
+    }
+
+    /// The get is done for whose reply this one waited: it takes that, or asks by itself.
+    fn finish_waiter(
+        &mut self,
+        base: &mut Base,
+        (waiter, name): (RequestKey, &[u8]),
+        shared: &Shared<'_>,
+        now: Instant,
+    ) {
+        let service = &mut self.services[waiter];
+        let session = &base.clients[service.session];
+        // What its client has sent behind it must not be seen by it.
+        let has_changed = session.changes() != service.changes.before;
+        let may_ask = !session.is_gone()
+            && !has_changed
+            && service.begun().deadline(base.fleet.config.timeout_ns, false) > now;
+        let reply = shared.reply.filter(|reply| {
+            let is_before = !(shared.was_asked_again && has_changed);
+            is_before && (reply.bytes.len() <= SHARED_REPLY_BYTES_MAX || !may_ask)
+        });
+        service.outstanding = 0;
+        if reply.is_some() {
+            service.hits = shared.hits;
+            return self.finish(base, waiter, reply, now);
+        }
+        if !may_ask {
+            let server = base.fleet.routes.primary(name);
+            fail_part(&mut self.services, base, (waiter, 0), (shared.fault, server));
+            return self.finish(base, waiter, None, now);
+        }
+        base.meter.counters().gets_coalesced_again += 1;
+        let retrieval = Retrieval::of(RetrievalVerb::Get, name, 1);
+        let asker = Asker::from(&base.clients[service.session]);
+        let plan = self.planner.plan(&mut base.fleet, retrieval, asker);
+        send_plan(&mut self.services, base, waiter, (plan, retrieval), now);
+        self.finish_if_nothing_is_outstanding(base, waiter, now);
+    }
+}

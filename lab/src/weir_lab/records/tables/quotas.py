@@ -1,0 +1,53 @@
+"""How much of its CPU quota each tier used in a run: `quota_shares`, and which tiers used more than they may: `above`.
+
+A tier that is not to limit leaves 30 % of its quota: nearer to it requests wait for CPU time at a place where the study's did not, and what
+is measured is the quota. The share is that of the tier's machines together. The generator counts its own time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weir_lab.design import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from weir_lab.records.runs import Run
+
+__all__ = ["USED_MAX", "above", "quota_shares", "quota_text"]
+
+USED_MAX = 0.7
+"""The largest share of its quota that a tier which is not to limit may use."""
+_TIERS = {"client": Role.CLIENT, "proxy": Role.PROXY, "server": Role.SERVERS}
+
+
+def quota_shares(run: Run) -> dict[str, float]:
+    """By tier, ``client``, ``proxy``, ``server``; a tier without quotas, or of which nothing is known, is left out."""
+    cpu, testbed = run.cpu, run.meta.testbed
+    if cpu is None or testbed is None:
+        return {}
+    found = {}
+    for tier, role in _TIERS.items():
+        quotas = [machine.cpus for machine in testbed.machines if machine.name.startswith(f"{tier}-")]
+        spent = cpu.roles.get(role.value)
+        if spent is not None and quotas and all(quotas):
+            found[tier] = spent.cpu_ns / cpu.interval_ns / sum(quota for quota in quotas if quota)
+    return found
+
+
+def above(shares: Mapping[str, float], limiting: Collection[str]) -> list[str]:
+    """Tiers that are not to limit and used more than `USED_MAX`."""
+    return [tier for tier, share in shares.items() if tier not in limiting and share > USED_MAX]
+
+
+def quota_text(run: Run, limiting: Collection[str]) -> str:
+    """``of their quotas: client 41 %, proxy 97 % (limits), server 78 % (ABOVE 70 %)``; empty where there are none."""
+    shares = quota_shares(run)
+    high = above(shares, limiting)
+    parts = [
+        f"{tier} {100 * share:.0f} %"
+        + (" (limits)" if tier in limiting else f" (ABOVE {100 * USED_MAX:g} %)" if tier in high else "")
+        for tier, share in shares.items()
+    ]
+    return f"of their quotas: {', '.join(parts)}" if parts else ""

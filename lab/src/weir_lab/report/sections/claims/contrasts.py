@@ -1,0 +1,176 @@
+"""What the rules compare: cells that differ in one factor alone, the maximum against a number, ratios in one cell, a trace in parts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import stdtrit
+
+from weir_lab.report.numbers.comparing import cell_key, model_of
+from weir_lab.report.sections import traces
+from weir_lab.theory.laws import cycle_law
+from weir_lab.theory.linear import Estimate, LayoutError, Within
+from weir_lab.theory.stats import mean_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping, Sequence
+
+    from weir_lab.design import Level
+    from weir_lab.report.numbers.maxima import Maximum
+    from weir_lab.report.numbers.readings import CellReadings, Reading
+    from weir_lab.report.sections.traces import Steadiness
+
+__all__ = [
+    "AtMaximum",
+    "Pair",
+    "drift_of",
+    "law_of_trace",
+    "level_against_one",
+    "mean_contrast",
+    "pairs_over",
+    "ratio_over",
+    "within_percent",
+]
+
+_BATCHES = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Two cells of one sweep that differ in one factor alone."""
+
+    base: CellReadings
+    other: CellReadings
+
+
+@dataclass(frozen=True)
+class AtMaximum:
+    """A question to a maximum: nothing may be said of it before a level is shown to reach the plateau."""
+
+    maximum: Maximum
+    within: Within | None
+
+    @property
+    def p_holds(self) -> float:
+        """The larger of both."""
+        return max(self._p, self.within.p_holds) if self.within else 1.0
+
+    @property
+    def p_fails(self) -> float:
+        """The larger of both."""
+        return max(self._p, self.within.p_fails) if self.within else 1.0
+
+    def interval(self, alpha: float) -> tuple[float, float]:
+        """Of the plateau's mean."""
+        return self.within.interval(alpha) if self.within else (-math.inf, math.inf)
+
+    def times_more(self, alpha: float) -> float:
+        """Until both are decided."""
+        plateau = self.maximum.plateau.times_more if self.maximum.plateau else 1.0
+        return max(plateau, self.within.times_more(alpha) if self.within else 1.0)
+
+    @property
+    def _p(self) -> float:
+        """Of the place of the maximum; a single level has no other place."""
+        return self.maximum.plateau.p if self.maximum.plateau else 0.0
+
+
+def within_percent(percent: float) -> tuple[float, float]:
+    """The limits 1 − m and 1 + m of a ratio, on logarithms."""
+    return math.log1p(-percent / 100.0), math.log1p(percent / 100.0)
+
+
+def pairs_over(cells: Sequence[CellReadings], factor: str, low: Level, high: Level) -> list[Pair]:
+    """All pairs that have these levels of the factor, with the levels of every other factor the same, in one sweep."""
+    bases = {_others(cell, factor): cell for cell in cells if _level(cell, factor) == low}
+    return [
+        Pair(base, cell)
+        for cell in cells
+        if _level(cell, factor) == high and (base := bases.get(_others(cell, factor))) is not None
+    ]
+
+
+def _level(cell: CellReadings, factor: str) -> object:
+    found = getattr(cell.settings, factor)
+    return float(found) if isinstance(found, int | float) else found
+
+
+def _others(cell: CellReadings, factor: str) -> tuple[object, ...]:
+    """What must be the same: the sweep, and the levels of all other factors.
+
+    A factor of `path` or `subject` may bring settings of its own with it: those that are no factors need not agree.
+    """
+    tied = {"path", "subject"} if factor in ("path", "subject") else {factor}
+    return (cell_key(cell)[0], *((name, level) for name, level in cell.cell.levels if name not in tied))
+
+
+def ratio_over(
+    pairs: Sequence[Pair], among: Sequence[CellReadings], value: Callable[[Reading], float | None]
+) -> Estimate | None:
+    """Mean over the pairs of the logarithm of the second cell's response over the first's; None with fewer than two runs of any."""
+    model = model_of(among, value)
+    if model is None or not pairs:
+        return None
+    known = model.values
+    if any(len(known.get(cell_key(cell), ())) < 2 for pair in pairs for cell in (pair.base, pair.other)):
+        return None
+    try:
+        return model.contrast(mean_contrast(pairs))
+    except LayoutError:
+        return None
+
+
+def mean_contrast(pairs: Sequence[Pair]) -> Mapping[Hashable, float]:
+    """Weights of the cells in the mean over pairs."""
+    weights: dict[Hashable, float] = {}
+    for pair in pairs:
+        for cell, sign in ((pair.other, 1.0), (pair.base, -1.0)):
+            weights[cell_key(cell)] = weights.get(cell_key(cell), 0.0) + sign / len(pairs)
+    return weights
+
+
+def level_against_one(
+    cells: Sequence[CellReadings], among: Sequence[CellReadings], value: Callable[[Reading], float | None]
+) -> Estimate | None:
+    """Mean logarithm of a ratio that each run has in itself, over all runs of these cells; None if there are too few."""
+    if not cells or any(len(cell.of(value)) < 2 for cell in cells):
+        return None
+    model = model_of(among, value)
+    try:
+        return None if model is None else model.pooled([cell_key(cell) for cell in cells])
+    except LayoutError:
+        return None
+
+
+def drift_of(found: Steadiness) -> Estimate:
+    """The change of a trace from its first tenth to its last, in percent."""
+    freedom = float(min(_BATCHES, len(found.windows) // 2) - 2)
+    if freedom < 1.0:
+        return Estimate(found.drift_percent, math.inf, 1.0)
+    half = (found.high_percent - found.low_percent) / 2.0
+    return Estimate(found.drift_percent, half / float(stdtrit(freedom, 0.975)), freedom)
+
+
+def law_of_trace(run: Reading, window_s: int) -> Estimate | None:
+    """Deviation from the interactive law in ten parts of one run: the mean logarithm of 1 + deviation, parts taken as independent."""
+    found = traces.steadiness(run, window_s)
+    if found is None:
+        return None
+    windows = found.windows
+    count = min(_BATCHES, len(windows))
+    length = len(windows) // count
+    logs = []
+    for first in range(0, count * length, length):
+        part = windows[first : first + length]
+        requests = sum(one.requests for one in part)
+        if requests == 0:
+            return None
+        rate = requests / sum(one.length_s for one in part)
+        mean_ns = sum(one.response_time_sum_ns for one in part) / requests
+        law = cycle_law(rate, run.settings.population, mean_ns, run.settings.think_time_s)
+        logs.append(math.log1p(law.deviation))
+    interval = mean_interval(logs)
+    return Estimate(interval.mean, float(np.std(logs, ddof=1)) / math.sqrt(count), count - 1.0)

@@ -1,0 +1,519 @@
+"""What each rule asks of the data: `RULES`.
+
+====================  =================================================================================================
+rule                  the claim holds if
+====================  =================================================================================================
+``limited_by``        the maximum is at least ``share`` of what the tightest link carries, and that link is ``station``
+``reaches``           the maximum, at the study's speed, is within ``percent`` of ``value``
+``not_reaches``       the maximum is below ``share`` of what the tightest link carries
+``grows_with``        throughput is larger at the high level of ``factor`` than at the low one, by more than ``percent`` (0)
+``falls_with``        it is smaller
+``slower_with``       the mean response time of ``operation`` is larger at the high level of ``factor``
+``same_with``         throughput, or the response time of ``operation``, is within ``percent`` at any two levels of ``factor``
+``change_above``      throughput changes by more than ``percent`` from the level ``from`` of ``factor`` to the level ``to``, at equal
+                      speed of the machine where a yardstick was read
+``most_variation``    the effect of ``term`` on ``response`` is larger than that of every other term
+``effect_sign``       the effect of ``term`` on ``response`` has this ``sign``
+``longest_stage``     at the maximum a request (of ``operation``, if given) is longer in ``stage`` than in every other
+``sharding_pays``     split multi-gets are answered sooner than whole ones at every size from ``keys`` keys on, by more than ``percent`` (0)
+``stable``            every trace (or that of ``file``) changes by less than ``percent`` from its beginning to its end
+``has_spikes``        the trace of ``file`` has spikes (`find_spikes`), at least ``per_hour``
+``law``               the interactive law holds within ``percent`` on every cell
+====================  =================================================================================================
+
+``at`` keeps the cells with these settings. A factor is changed alone: cells are compared in pairs that have every other factor at the same
+level, and the contrast is the mean over these pairs. ``low`` and ``high`` name levels of the factor, its ends without them. The maximum is
+that of `maximum_of`, and takes at least two levels; a section of one cell has that cell.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weir_lab.records.formats import STAGES
+from weir_lab.report.numbers.comparing import equal_speed, throughput_of
+from weir_lab.report.numbers.maxima import Maximum, maximum_of
+from weir_lab.report.numbers.readings import OPERATION_NAMES
+from weir_lab.report.numbers.stations import Bound, tightest
+from weir_lab.report.sections import multigets, traces
+from weir_lab.report.sections.claims.contrasts import (
+    AtMaximum,
+    Pair,
+    drift_of,
+    law_of_trace,
+    level_against_one,
+    mean_contrast,
+    pairs_over,
+    ratio_over,
+    within_percent,
+)
+from weir_lab.report.sections.effects import designs_of, estimates_of
+from weir_lab.theory.linear import Counted, Estimate, LayoutError, Question, Within
+from weir_lab.theory.units import count_text, number, rate, signed_percent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from weir_lab.design import Level
+    from weir_lab.design.whole.sets import Claim
+    from weir_lab.report.common import Task
+    from weir_lab.report.numbers.readings import CellReadings, Reading
+    from weir_lab.report.numbers.sweeps import TwoLevelDesign
+
+__all__ = ["CANNOT_TELL", "HOLDS", "NOT", "NO_DATA", "RULES", "Asked", "Known"]
+
+HOLDS, NOT, CANNOT_TELL, NO_DATA = "holds", "does not hold", "cannot tell", "no data"
+_TOO_FEW = "two levels with two runs each are needed"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Questions that the data are to answer, all of them for the claim to hold.
+
+    ``evidence`` writes what was found, with intervals of the level 1 - alpha that it is given. ``runs`` is the least number per cell.
+    """
+
+    questions: tuple[Question, ...]
+    evidence: Callable[[float], str]
+    runs: int
+
+
+@dataclass(frozen=True)
+class Known:
+    """A verdict that needs no test: nothing to look at, or what follows from the design."""
+
+    verdict: str
+    evidence: str
+
+
+def _all_cells(task: Task) -> list[CellReadings]:
+    """Every cell of the section tells how much runs differ."""
+    return [cell for sweep in task.sweeps for cell in sweep.cells]
+
+
+def _fewest(cells: Sequence[CellReadings]) -> int:
+    return min((len(cell.runs) for cell in cells), default=1)
+
+
+# Text of an interval on logarithms, as a change in percent.
+def _change(found: Estimate, alpha: float) -> str:
+    low, high = Within(found).interval(alpha)
+    middle, first, last = (signed_percent(100.0 * math.expm1(min(one, 700.0))) for one in (found.value, low, high))
+    return f"{middle} % ({first} to {last})"
+
+
+# The maximum against what links carry, and against a printed number.
+
+
+def _against_link(task: Task, cells: Sequence[CellReadings], low: float, high: float) -> tuple[Asked, Bound] | Known:
+    if not cells:
+        return Known(NO_DATA, "no cell has these settings")
+    if not task.first.links_built:
+        return Known(CANNOT_TELL, "these runs were made without limited links; make them on netns")
+    maximum = maximum_of(cells, task.margins.maximum)
+    bound = tightest(maximum.cell.settings, task.first.study.topology.built_links)
+    return _asked_of_maximum(task, maximum, bound.requests_per_s, low, high, f"what the {bound.tier} carry"), bound
+
+
+def _asked_of_maximum(task: Task, maximum: Maximum, against: float, low: float, high: float, what: str) -> Asked:
+    """Whether the maximum over a number lies between two limits, on logarithms."""
+    logs = _log_mean(task, maximum)
+    ratio = None if logs is None else Estimate(logs.value - math.log(against), logs.standard_error, logs.freedom)
+    question = AtMaximum(maximum, None if ratio is None else Within(ratio, low, high))
+
+    def evidence(alpha: float) -> str:
+        if ratio is None:
+            return f"the maximum cannot be decided: {maximum.largest_text}"
+        ends = [100.0 * math.exp(min(one, 700.0)) for one in (ratio.value, *question.interval(alpha))]
+        shares = [number(one, 1) for one in ends]
+        clients = count_text(maximum.cell.settings.clients, "client")
+        return (
+            f"the maximum, {rate(math.exp(logs.value) if logs else 0.0)} requests/s from {clients} on (mean of "
+            f"{count_text(len(maximum.cells), 'level')}), is {shares[0]} % ({shares[1]} to {shares[2]}) of {what} ({rate(against)})"
+        )
+
+    return Asked((question,), evidence, _fewest(maximum.cells or (maximum.cell,)))
+
+
+def _log_mean(task: Task, maximum: Maximum) -> Estimate | None:
+    if maximum.plateau is not None:
+        return maximum.plateau.log_mean
+    return level_against_one(maximum.cells, _all_cells(task), throughput_of)
+
+
+def _limited_by(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:
+    found = _against_link(task, cells, math.log(float(claim.args.get("share", 0.9))), math.inf)
+    if isinstance(found, Known):
+        return found
+    asked, bound = found
+    if bound.tier != claim.args["station"]:
+        return Known(NOT, f"by payload the tightest links are the {bound.tier}, whatever is measured")
+    return asked
+
+
+def _not_reaches(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:
+    found = _against_link(task, cells, -math.inf, math.log(float(claim.args["share"])))
+    return found if isinstance(found, Known) else found[0]
+
+
+def _reaches(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:
+    if not cells:
+        return Known(NO_DATA, "no cell has these settings")
+    if claim.args.get("links", True) and not task.first.links_built:
+        return Known(CANNOT_TELL, "these runs were made without limited links; make them on netns")
+    wanted = float(claim.args["value"]) * task.first.speed
+    low, high = within_percent(float(claim.args.get("percent", 6.0)))
+    what = "the printed one" if task.first.speed == 1.0 else f"the printed one at {task.first.speed:g} of its speed"
+    return _asked_of_maximum(task, maximum_of(cells, task.margins.maximum), wanted, low, high, what)
+
+
+# One factor changed alone.
+
+
+def _levels(claim: Claim, cells: Sequence[CellReadings]) -> list[float]:
+    factor = str(claim.args["factor"])
+    found = sorted(
+        {float(getattr(cell.settings, factor)) for cell in cells if getattr(cell.settings, factor) is not None}
+    )
+    low, high = (float(claim.args.get(end, level)) for end, level in (("low", found[0]), ("high", found[-1])))
+    return [level for level in found if low <= level <= high]
+
+
+def _compared(
+    claim: Claim,
+    task: Task,
+    cells: Sequence[CellReadings],
+    ends: tuple[Level, Level],
+    value: Callable[[Reading], float | None],
+) -> tuple[Estimate, list[Pair]] | None:
+    pairs = pairs_over(cells, str(claim.args["factor"]), *ends)
+    found = ratio_over(pairs, _all_cells(task), value)
+    return None if found is None else (found, pairs)
+
+
+def _pairs_text(claim: Claim, pairs: Sequence[Pair]) -> str:
+    first = pairs[0]
+    if len(pairs) == 1:
+        return f"{first.base.cell.name} to {first.other.cell.name}"
+    factor = str(claim.args["factor"]).replace("_", " ")
+    return f"mean of {len(pairs)} pairs that differ in {factor} alone, such as {first.base.cell.name} to {first.other.cell.name}"
+
+
+def _one_sided(
+    name: Callable[[Claim], str], value: Callable[[Claim], Callable[[Reading], float | None]], sign: int
+) -> Callable[[Claim, Task, Sequence[CellReadings]], Asked | Known]:
+    def rule(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:
+        levels = _levels(claim, cells) if cells else []
+        found = _compared(claim, task, cells, (levels[0], levels[-1]), value(claim)) if len(levels) > 1 else None
+        if found is None:
+            return Known(NO_DATA, _TOO_FEW)
+        estimate, pairs = found
+        percent = float(claim.args.get("percent", 0.0))
+        limit = math.log1p(sign * percent / 100.0)
+        question = Within(estimate, limit, math.inf) if sign > 0 else Within(estimate, -math.inf, limit)
+        return Asked(
+            (question,),
+            lambda alpha: f"{name(claim)} changes by {_change(estimate, alpha)} ({_pairs_text(claim, pairs)})",
+            _fewest([cell for pair in pairs for cell in (pair.base, pair.other)]),
+        )
+
+    return rule
+
+
+def _same_with(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:
+    levels = _levels(claim, cells) if cells else []
+    value = (lambda _: throughput_of) if claim.args.get("response") == "throughput" else _response_of
+    name = "throughput" if claim.args.get("response") == "throughput" else _response_name(claim)
+    percent = float(claim.args.get("percent", 5.0))
+    compared = {
+        ends: found
+        for ends in itertools.combinations(levels, 2)
+        if (found := _compared(claim, task, cells, ends, value(claim))) is not None
+    }
+    if not compared:
+        return Known(NO_DATA, _TOO_FEW)
+    worst = max(compared, key=lambda ends: abs(compared[ends][0].value))
+    estimate, pairs = compared[worst]
+
+    def evidence(alpha: float) -> str:
+        most = "" if len(compared) == 1 else f", the most of {len(compared)} pairs of levels"
+        return f"{name} changes by {_change(estimate, alpha)} ({_pairs_text(claim, pairs)}{most}); the same is within {percent:g} %"
+
+    low, high = within_percent(percent)
+    questions = tuple(Within(found, low, high) for found, _ in compared.values())
+    return Asked(
+        questions,
+        evidence,
+        _fewest([cell for _, found in compared.values() for one in found for cell in (one.base, one.other)]),
+    )
+
+
+def _change_above(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:
+    """Between two named levels, which need no order. All cells of the section tell how throughput follows the speed of the machine."""
+    pairs = pairs_over(cells, str(claim.args["factor"]), claim.args["from"], claim.args["to"])
+    if not pairs:
+        return Known(NO_DATA, "no two cells differ in this factor alone")
+    plain = ratio_over(pairs, _all_cells(task), throughput_of)
+    if plain is None:
+        return Known(NO_DATA, "two runs of each are needed")
+    fit = equal_speed(_all_cells(task))
+    try:
+        estimate = fit.contrast(mean_contrast(pairs)) if fit else plain
+    except LayoutError:
+        fit, estimate = None, plain
+
+    def evidence(alpha: float) -> str:
+        if fit is None:
+            return f"throughput changes by {_change(plain, alpha)} ({_pairs_text(claim, pairs)})"
+        return (
+            f"throughput at equal speed of the machine changes by {_change(estimate, alpha)}, as measured by {_change(plain, alpha)} "
+            f"({_pairs_text(claim, pairs)})"
+        )
+
+    limit = math.log1p(float(claim.args["percent"]) / 100.0)
+    return Asked(
+        (Within(estimate, limit),), evidence, _fewest([cell for pair in pairs for cell in (pair.base, pair.other)])
+    )
+
+
+def _response_of(claim: Claim) -> Callable[[Reading], float | None]:
+    operation = claim.args.get("operation")
+    return (lambda run: run.operation_s(str(operation))) if operation else (lambda run: run.response_s)
+
+
+def _response_name(claim: Claim) -> str:
+    operation = claim.args.get("operation")
+    return f"the response time of {OPERATION_NAMES[str(operation)]}s" if operation else "the response time"
+
+
+# Effects of 2^k r designs.
+
+
+def _design(claim: Claim, task: Task) -> TwoLevelDesign | None:
+    for workload, designs, _ in designs_of(task.first):
+        for design in designs:
+            if workload == claim.args.get("workload", workload) and design.response == claim.args.get(
+                "response", "throughput"
+            ):
+                return design
+    return None
+
+
+def _term(claim: Claim, design: TwoLevelDesign) -> str:
+    """``servers x proxies`` in the letters of the design."""
+    letters = {factor.name: factor.letter for factor in design.factors}
+    return "".join(sorted(letters[name] for name in str(claim.args["term"]).split(" x ") if name in letters))
+
+
+def _most_variation(claim: Claim, task: Task, _cells: Sequence[CellReadings]) -> Asked | Known:
+    """Shares of the variation are squares of effects: the largest share is the largest effect, whatever its sign."""
+    design = _design(claim, task)
+    effects = estimates_of(design.read) if design is not None else {}
+    term = _term(claim, design) if design is not None else ""
+    own = effects.get(term)
+    if design is None or own is None:
+        return Known(NO_DATA, "no 2^k r table could be made")
+    questions = [
+        Within(
+            Estimate(
+                abs(own.value) - abs(one.value),
+                math.hypot(own.standard_error, one.standard_error),
+                min(own.freedom, one.freedom),
+            ),
+            0.0,
+        )
+        for name, one in effects.items()
+        if name != term
+    ]
+    terms = sorted(
+        (one for one in design.read.effects if one.percent_of_variation is not None),
+        key=lambda one: -(one.percent_of_variation or 0),
+    )
+    reported = ", ".join(
+        f"{design.name_of(one.term)} {number(one.percent_of_variation or 0, 1)} %" for one in terms[:3]
+    )
+    return Asked(tuple(questions), lambda _: f"shares of the variation: {reported}", design.read.repetitions)
+
+
+def _effect_sign(claim: Claim, task: Task, _cells: Sequence[CellReadings]) -> Asked | Known:
+    design = _design(claim, task)
+    term = _term(claim, design) if design is not None else ""
+    effect = estimates_of(design.choice.additive).get(term) if design is not None else None
+    if design is None or effect is None:
+        return Known(NO_DATA, "no 2^k r table with two runs per cell could be made")
+    question = Within(effect, 0.0, math.inf) if claim.args["sign"] == "+" else Within(effect, -math.inf, 0.0)
+
+    def evidence(alpha: float) -> str:
+        low, high = (number(one, 1) for one in question.interval(alpha))
+        return f"effect of {design.name_of(term)}: {number(effect.value, 1)} {design.unit} ({low} to {high})"
+
+    return Asked((question,), evidence, design.choice.additive.repetitions)
+
+
+# Inside of runs.
+
+
+def _longest_stage(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:
+    if not cells:
+        return Known(NO_DATA, "no cell has these settings")
+    maximum = maximum_of(cells, task.margins.maximum)
+    on, stage = list(maximum.cells or (maximum.cell,)), str(claim.args["stage"])
+    operation = str(claim.args["operation"]) if claim.args.get("operation") else None
+    ratios = {
+        other: found
+        for other in STAGES
+        if other != stage
+        and (found := level_against_one(on, _all_cells(task), _stage_ratio(stage, other, operation))) is not None
+    }
+    if not ratios:
+        return Known(NO_DATA, "the runs have no stages, or one run per cell")
+    questions = tuple(AtMaximum(maximum, Within(found, 0.0)) for found in ratios.values())
+    nearest = min(ratios, key=lambda other: ratios[other].value)
+
+    def evidence(alpha: float) -> str:
+        if not maximum.cells:
+            return f"the maximum cannot be decided: {maximum.largest_text}"
+        ends = [
+            number(math.exp(min(one, 700.0)), 2)
+            for one in (ratios[nearest].value, *Within(ratios[nearest]).interval(alpha))
+        ]
+        return (
+            f"at the maximum ({on[0].cell.name}, mean of {count_text(len(on), 'level')}) a request is {ends[0]} times ({ends[1]} to "
+            f"{ends[2]}) as long in stage {stage} as in stage {nearest}, the next"
+        )
+
+    return Asked(questions, evidence, _fewest(on))
+
+
+def _stage_ratio(stage: str, other: str, operation: str | None) -> Callable[[Reading], float | None]:
+    def of(run: Reading) -> float | None:
+        stages = run.stages_s(operation)
+        return stages[stage] / stages[other] if stages is not None and stages[other] > 0.0 else None
+
+    return of
+
+
+def _sharding_pays(claim: Claim, task: Task, _cells: Sequence[CellReadings]) -> Asked | Known:
+    keys, percent = int(claim.args["keys"]), float(claim.args.get("percent", 0.0))
+    sizes = {size: Pair(whole, split) for size, whole, split in multigets.both_modes(task) if size >= keys}
+    cells = _all_cells(task)
+    found = {
+        size: estimate
+        for size, pair in sizes.items()
+        if (estimate := ratio_over([pair], cells, multigets.reading_s)) is not None
+    }
+    if not found:
+        return Known(NO_DATA, "both modes are needed, with two runs each")
+    questions = tuple(Within(one, -math.inf, math.log1p(-percent / 100.0)) for one in found.values())
+
+    def evidence(alpha: float) -> str:
+        parts = [f"{_change(one, alpha)} with {count_text(size, 'key')}" for size, one in sorted(found.items())]
+        return f"by splitting the mean response time of gets changes by {', '.join(parts)}"
+
+    return Asked(questions, evidence, _fewest([cell for pair in sizes.values() for cell in (pair.base, pair.other)]))
+
+
+# Traces.
+
+
+def _traces(claim: Claim, task: Task) -> dict[str, tuple[Reading, traces.Steadiness]]:
+    """The traces that a claim is about, by the name of their study."""
+    return {
+        sweep.study.name: (cell.runs[0], one)
+        for sweep in task.sweeps
+        for cell in sweep.cells
+        if sweep.study.name == claim.args.get("file", sweep.study.name)
+        and (one := traces.steadiness(cell.runs[0], sweep.study.plan.window_s)) is not None
+    }
+
+
+def _stable(claim: Claim, task: Task, _cells: Sequence[CellReadings]) -> Asked | Known:
+    found = {name: drift_of(one) for name, (_, one) in _traces(claim, task).items()}
+    if not found:
+        return Known(NO_DATA, "no run is long enough")
+    margin = float(claim.args.get("percent", traces.STABLE_PERCENT))
+    if any(math.isinf(one.standard_error) for one in found.values()):
+        return Known(CANNOT_TELL, "a trace has too few windows for an interval")
+    questions = {name: Within(one, -margin, margin) for name, one in found.items()}
+
+    def evidence(alpha: float) -> str:
+        parts = []
+        for name, one in questions.items():
+            low, high = (number(end, 2) for end in one.interval(alpha))
+            parts.append(
+                f"{name} changes by {number(one.estimate.value, 2)} % ({low} to {high}) from the first tenth to the last"
+            )
+        return f"{'; '.join(parts)}; stable is what stays within {margin:g} %"
+
+    return Asked(tuple(questions.values()), evidence, 1)
+
+
+def _has_spikes(claim: Claim, task: Task, _cells: Sequence[CellReadings]) -> Asked | Known:
+    for name, (run, one) in _traces(claim, task).items():
+        spikes = traces.spikes_of(run, one)
+        if spikes is None:
+            return Known(NO_DATA, f"{name} is too short for spikes")
+        hours = sum(window.length_s for window in one.windows) / 3600.0
+        return _counted(name, Counted(len(spikes.sizes), hours, float(claim.args["per_hour"])))
+    return Known(NO_DATA, "no run is long enough")
+
+
+def _counted(name: str, question: Counted) -> Asked:
+    def evidence(alpha: float) -> str:
+        low, high = (number(one, 1) for one in question.interval(alpha))
+        per_hour = number(question.count / question.units, 1)
+        return f"{name} has {count_text(question.count, 'spike')}, {per_hour} an hour ({low} to {high})"
+
+    return Asked((question,), evidence, 1)
+
+
+def _law(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:
+    if not cells:
+        return Known(NO_DATA, "no cell has these settings")
+    found: dict[str, Estimate] = {}
+    for cell in cells:
+        one = (
+            level_against_one([cell], _all_cells(task), lambda run: 1.0 + run.law_deviation)
+            if len(cell.runs) > 1
+            else law_of_trace(cell.runs[0], _window_s(task, cell))
+        )
+        if one is not None:
+            found[cell.cell.name] = one
+    if not found:
+        return Known(NO_DATA, "cells with two runs, or one that is long enough for parts, are needed")
+    margin = float(claim.args.get("percent", 1.0))
+    low, high = within_percent(margin)
+    name = max(found, key=lambda one: abs(found[one].value))
+
+    def evidence(alpha: float) -> str:
+        left = len(cells) - len(found)
+        rest = f"; {count_text(left, 'cell')} with one run left out" if left else ""
+        return f"largest deviation of {count_text(len(found), 'cell')} from N / X: {_change(found[name], alpha)} ({name}){rest}"
+
+    return Asked(tuple(Within(one, low, high) for one in found.values()), evidence, _fewest(cells))
+
+
+def _window_s(task: Task, cell: CellReadings) -> int:
+    return next(sweep.study.plan.window_s for sweep in task.sweeps if cell in sweep.cells)
+
+
+RULES: dict[str, Callable[[Claim, Task, Sequence[CellReadings]], Asked | Known]] = {
+    "limited_by": _limited_by,
+    "reaches": _reaches,
+    "not_reaches": _not_reaches,
+    "grows_with": _one_sided(lambda _: "throughput", lambda _: throughput_of, 1),
+    "falls_with": _one_sided(lambda _: "throughput", lambda _: throughput_of, -1),
+    "slower_with": _one_sided(_response_name, _response_of, 1),
+    "same_with": _same_with,
+    "change_above": _change_above,
+    "most_variation": _most_variation,
+    "effect_sign": _effect_sign,
+    "longest_stage": _longest_stage,
+    "sharding_pays": _sharding_pays,
+    "stable": _stable,
+    "has_spikes": _has_spikes,
+    "law": _law,
+}

@@ -1,0 +1,93 @@
+"""The check that no tier but that which the set says limits used more than 70 % of its CPU quota in headline cells: `quota_check`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weir_lab.design.whole.sets import HEADLINES
+from weir_lab.records.tables.quotas import USED_MAX, above, quota_shares
+from weir_lab.report.common import series_of
+from weir_lab.report.numbers.maxima import maximum_of
+from weir_lab.report.page.blocks import Table, Value
+from weir_lab.theory.units import count_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weir_lab.design.whole.sets import StudySet
+    from weir_lab.report.common import Task
+    from weir_lab.report.numbers.readings import CellReadings
+    from weir_lab.report.page.blocks import Entry
+
+__all__ = ["QuotaCheck", "quota_check", "quota_limits"]
+
+
+@dataclass(frozen=True)
+class QuotaCheck:
+    """Of one section: its table, how many headline cells were looked at, and the tiers above, with their cells."""
+
+    table: Table
+    cells: int
+    high: tuple[str, ...]
+
+
+def quota_check(study_set: StudySet, task: Task) -> QuotaCheck | None:
+    """By tier the largest share of its quota in any counted run of a headline cell; ``None`` where there are no quotas."""
+    worst: dict[tuple[str, str], tuple[float, CellReadings]] = {}
+    looked: set[str] = set()
+    for cell in _headline(task):
+        file = next(sweep.file for sweep in task.sweeps if cell in sweep.cells)
+        for run in cell.runs:
+            for tier, share in quota_shares(run.run).items():
+                looked.add(cell.cell.name)
+                if (file, tier) not in worst or share > worst[file, tier][0]:
+                    worst[file, tier] = (share, cell)
+    if not worst:
+        return None
+    rows: list[tuple[Entry, ...]] = []
+    high = []
+    for (file, tier), (share, cell) in worst.items():
+        limiting = study_set.limiting_of(file)
+        is_above = bool(above({tier: share}, limiting))
+        if is_above:
+            high.append(f"{tier} {100 * share:.0f} % at {cell.cell.name}")
+        verdict = "limits, as in the study" if tier in limiting else "ABOVE" if is_above else "below"
+        rows.append((file, tier, Value(100 * share, digits=0), cell.cell.name, verdict))
+    table = Table(
+        f"{task.spec.name}-quotas",
+        f"Check of CPU quotas: the largest share of its quota that a tier used in any counted run of the {len(looked)} headline cells. "
+        f"Tiers that the set does not say limit are to stay below {100 * USED_MAX:g} %; a run above counts, but what it shows may be the "
+        "quota.",
+        ("File", "Tier", "Used (%)", "Cell", f"Below {100 * USED_MAX:g} %"),
+        tuple(rows),
+        folded=not high,
+    )
+    return QuotaCheck(table, len(looked), tuple(high))
+
+
+def quota_limits(checks: Sequence[QuotaCheck]) -> tuple[str, ...]:
+    """A sentence for the head of the page; none where nothing had a quota."""
+    if not checks:
+        return ()
+    high = list(dict.fromkeys(one for check in checks for one in check.high))
+    cells = count_text(sum(check.cells for check in checks), "headline cell")
+    if not high:
+        return (f"In {cells} every tier that is not to limit used less than {100 * USED_MAX:g} % of its CPU quota.",)
+    shown = ", ".join(high[:4]) + (f" and {len(high) - 4} more" if len(high) > 4 else "")
+    return (f"Tiers that are not to limit used more than {100 * USED_MAX:g} % of their CPU quotas: {shown}.",)
+
+
+def _headline(task: Task) -> list[CellReadings]:
+    """All cells of sections that are quoted as a whole, and of traces; of curves the maximum with the level on each side."""
+    if task.spec.kind in HEADLINES or task.spec.kind == "trace":
+        return [cell for sweep in task.sweeps for cell in sweep.cells]
+    if task.spec.kind != "clients":
+        return []
+    found: dict[int, CellReadings] = {}
+    for one in series_of(task):
+        if one.event:
+            continue
+        place = one.cells.index(maximum_of(one.cells, task.margins.maximum).cell)
+        found |= {id(cell): cell for cell in one.cells[max(0, place - 1) : place + 2]}
+    return list(found.values())

@@ -1,0 +1,102 @@
+"""The share of its CPU quota that each tier used: in a run, on the page of a whole study, and after each run of `weir-lab study`."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import pytest
+from rich.console import Console
+
+from synthetic_whole import Truth, write_whole
+from weir_lab.bench.sweep.live import Shown
+from weir_lab.bench.sweep.sets import take_files
+from weir_lab.design.whole.sets import load_set
+from weir_lab.errors import StudyError
+from weir_lab.records import Verdict, read_run
+from weir_lab.records.tables.quotas import above, quota_shares, quota_text
+from weir_lab.report.page.blocks import Table
+from weir_lab.report.sets import Sources, assemble
+
+if TYPE_CHECKING:
+    from weir_lab.design import ScheduledRun
+    from weir_lab.report.page.blocks import Report
+
+DATA = Path(__file__).parent / "data" / "whole"
+# Of what the synthetic roles use, 0.2, 0.4 and 0.3 CPUs: 80, 95 and 50 %.
+QUOTAS = {"client-0": 0.25, "proxy-0": 0.42, "server-0": 0.6}
+
+
+def made(root: Path, limiting: str, quotas: dict[str, float]) -> Report:
+    """The full system and the baseline of the synthetic study, on machines with quotas."""
+    given = root / "given"
+    given.mkdir(parents=True)
+    for file in DATA.iterdir():
+        (given / file.name).write_text(file.read_text())
+    text = (given / "small.set.toml").read_text()
+    (given / "small.set.toml").write_text(text.replace("\n[[sections]]", f"\n[limiting]\n{limiting}\n[[sections]]", 1))
+    study_set = take_files(given / "small.set.toml", root / "root")
+    others = tuple(file for file in study_set.files if file not in ("t-full.toml", "t-direct.toml"))
+    write_whole(root / "root", study_set, Truth(), leave_out=others)
+    for file in (root / "root").rglob("run.json"):
+        record = json.loads(file.read_text())
+        for machine in (record.get("testbed") or {"machines": []})["machines"]:
+            machine["cpus"] = quotas.get(machine["name"])
+        file.write_text(json.dumps(record))
+    return assemble(study_set, Sources(root / "root", root / "root" / "studies"), "quick", "netns")
+
+
+def test_a_tier_above_seventy_percent_that_is_not_to_limit_is_named(tmp_path: Path) -> None:
+    report = made(tmp_path, 'all = ["proxy"]', QUOTAS)
+    (said,) = [one for one in report.limits if "quotas" in one]
+    assert said.startswith("Tiers that are not to limit used more than 70 % of their CPU quotas: client 80 %")
+    full = next(one for one in report.sections if one.name == "full")
+    table = next(one for one in full.blocks if isinstance(one, Table) and one.name == "full-quotas")
+    assert {(str(row[1]), str(row[4])) for row in table.rows} == {
+        ("client", "ABOVE"), ("proxy", "limits, as in the study"), ("server", "below"),
+    }  # fmt: skip
+    assert not table.folded
+    run = read_run(next((tmp_path / "root" / "t-full" / "runs").glob("*-r1")))
+    shares = quota_shares(run)
+    assert shares == pytest.approx({"client": 0.8, "proxy": 0.952, "server": 0.5}, abs=0.01)
+    assert above(shares, ["proxy"]) == ["client"]
+    assert above(shares, []) == ["client", "proxy"]
+    assert quota_text(run, ["proxy"]) == "of their quotas: client 80 % (ABOVE 70 %), proxy 95 % (limits), server 50 %"
+
+
+def test_where_every_tier_keeps_below_the_page_says_so_and_without_quotas_nothing(tmp_path: Path) -> None:
+    report = made(tmp_path / "wide", 'all = ["proxy"]', {**QUOTAS, "client-0": 0.5})
+    assert any("every tier that is not to limit used less than 70 %" in one for one in report.limits)
+    report = made(tmp_path / "none", "all = []", {})
+    assert not any("quota" in one for one in report.limits)
+    assert not any(isinstance(one, Table) and "quotas" in one.name for part in report.sections for one in part.blocks)
+
+
+def test_a_limiting_tier_of_a_stranger_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match=r"limiting: t-nobody\.toml stands in no section"):
+        made(tmp_path, '"t-nobody.toml" = ["proxy"]', {})
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_each_run_says_what_its_tiers_used_and_a_terminal_only_what_is_above(terminal: bool) -> None:
+    out = StringIO()
+    remarks = iter(["of their quotas: client 41 %", "of their quotas: client 81 % (ABOVE 70 %)"])
+    shown = Shown(Console(file=out, force_terminal=terminal, width=200), lambda _: next(remarks))
+    run = cast("ScheduledRun", type("Run", (), {"name": "a-run"})())
+    for _ in range(2):
+        shown.finished(run, Verdict(valid=True, reasons=[], flags=[]), Path())
+    assert ("client 41 %" in out.getvalue()) is not terminal
+    assert "client 81 % (ABOVE 70 %)" in out.getvalue()
+
+
+def test_each_study_says_what_limits_it() -> None:
+    studies = Path(__file__).parents[2] / "studies"
+    found = {name: load_set(studies / f"{name}.set.toml") for name in ("s1", "s2", "s3", "s4", "s5")}
+    assert found["s1"].limiting_of("s1-max.toml") == ["proxy"]
+    assert found["s1"].limiting_of("s1-control.toml") == ["server"]
+    assert found["s2"].limiting_of("s2-base.toml") == ["server"]
+    assert found["s2"].limiting_of("s2-trace1.toml") == ["proxy"]
+    assert found["s4"].limiting_of("s4-repl.toml") == ["proxy"]
+    assert found["s3"].limiting_of("s3-4.toml") == found["s5"].limiting_of("s5-4.toml") == []

@@ -1,0 +1,47 @@
+"""Kept records give the numbers and verdicts of their reports: the smallest study here, all in tests marked long."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from weir_lab.report.sets.kept import holds_records, verify_kept
+
+RECORDS = Path(__file__).parents[2] / "records"
+FOLDERS = sorted(path for path in RECORDS.glob("*") if path.is_dir())
+NONE_YET = "no records are kept yet: records/ has no folder; `weir-lab keep runs/NAME` makes one"
+
+
+def size_of(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def some(folders: list[Path], *, marks: tuple[pytest.MarkDecorator, ...] = ()) -> list[object]:
+    """Parameters for these folders; a skipped one with its reason where there is none."""
+    if not folders:
+        return [pytest.param(RECORDS, marks=(*marks, pytest.mark.skip(reason=NONE_YET)), id="none yet")]
+    return [pytest.param(folder, marks=marks, id=folder.name) for folder in folders]
+
+
+@pytest.mark.parametrize("folder", some(sorted(FOLDERS, key=size_of)[:1]))
+def test_the_smallest_study_is_verified(folder: Path) -> None:
+    require_verified(folder)
+
+
+@pytest.mark.parametrize("folder", some(FOLDERS, marks=(pytest.mark.long,)))
+def test_every_study_is_verified(folder: Path) -> None:
+    require_verified(folder)
+
+
+@pytest.mark.parametrize("folder", some(FOLDERS))
+def test_every_folder_holds_the_records_of_a_study(folder: Path) -> None:
+    assert holds_records(folder), f"{folder} is not what `weir-lab keep` writes: keep it again, or remove it"
+
+
+def require_verified(folder: Path) -> None:
+    """Rebuilt from the records alone; the first differences say where."""
+    found = verify_kept(folder)
+    assert found.verified.differences == (), "\n".join(found.verified.differences[:20])
+    assert found.runs > 0
+    assert found.verified.numbers > 0
