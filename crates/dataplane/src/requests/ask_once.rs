@@ -43,8 +43,10 @@ pub(crate) struct AskOnce {
     begun: Written,
     /// The latest get of each key that others may wait for, by the key's hash.
     latest: HashMap<u64, RequestKey>,
-    /// What is known of each of these, in the place with the request's number.
+    /// What is known of all that others may wait for, or do, in the place with the request's number.
     leaders: Vec<Leader>,
+    /// How many these are. A get that was the latest of its key may be done before one that came earlier.
+    leading: usize,
 }
 
 /// A get that others may wait for.
@@ -176,10 +178,12 @@ impl AskOnce {
         (leader.hash, leader.seen, leader.generation) = (hash, seen, base.fleet.generation());
         services[key].kind = Kind::Leads;
         self.latest.insert(hash, key);
+        self.leading += 1;
     }
 
     /// A get that others may wait for is done: who does.
     pub(crate) fn end(&mut self, key: RequestKey) -> Ended {
+        self.leading -= 1;
         let leader = &mut self.leaders[key.index()];
         if self.latest.get(&leader.hash) == Some(&key) {
             self.latest.remove(&leader.hash);
@@ -197,12 +201,12 @@ impl AskOnce {
 
     /// Nobody waits for anybody: for tests.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.latest.is_empty() && self.leaders.iter().all(|leader| leader.waiters.is_empty())
+        self.leading == 0 && self.latest.is_empty()
     }
 
     /// Frees memory that is kept to be used again.
     pub(crate) fn give_memory_back(&mut self) {
-        if self.latest.is_empty() && self.leaders.len() > LEADERS_KEPT {
+        if self.leading == 0 && self.leaders.len() > LEADERS_KEPT {
             (self.latest, self.leaders) = (HashMap::new(), Vec::new());
         }
     }

@@ -304,3 +304,25 @@ fn what_was_asked_again_elsewhere_is_no_answer_to_who_has_written_since() {
     let third = world.client_gets(clients[2]);
     assert!(third.starts_with("SERVER_ERROR closed s:1\r\n"), "{third:?}");
 }
+
+#[test]
+fn memory_is_not_given_back_of_a_get_whose_later_twin_was_refused() {
+    // The refused one had taken the place of the key's latest get with it, so nothing seemed to be left.
+    const OTHERS: usize = 70;
+    let (mut world, clients) = world_of(2, Config { server_requests_max: OTHERS + 1, ..on() });
+    let many = |verb: &str| (0..OTHERS).map(|key| format!("{verb} k{key}\r\n")).collect::<String>();
+    world.send(clients[0], &many("get"));
+    world.server_gets(0);
+    world.server_says(0, "END\r\n");
+    world.client_gets(clients[0]);
+    world.pass(900 * MS);
+    world.send(clients[0], &many("gets"));
+    world.send(clients[0], "get a\r\n");
+    world.send(clients[1], "get a\r\n");
+    assert_eq!(world.client_gets(clients[1]), "SERVER_ERROR queue-full s:1\r\n");
+    world.server_gets(0);
+    world.pass(200 * MS);
+    world.server_says(0, &("END\r\n".repeat(OTHERS) + &value("a", "1")));
+    assert_eq!(world.client_gets(clients[0]), "END\r\n".repeat(OTHERS) + &value("a", "1"));
+    assert!(world.dataplane.is_quiet());
+}
