@@ -73,8 +73,9 @@ const WAITERS_MAX: usize = 1024;
 /// A longer reply is not shared, because each copy counts against its client's buffers at once.
 pub(crate) const SHARED_REPLY_BYTES_MAX: usize = 64 << 10;
 
-/// Places for gets that are kept when none of them is used.
-const LEADERS_KEPT: usize = 64;
+/// Places for gets that are kept when none of them is used; and for those that wait, in each.
+const LEADERS_KEPT: usize = 8;
+const WAITERS_KEPT: usize = 64;
 
 impl AskOnce {
     pub(crate) fn new(config: &Config, freshness: &Freshness) -> Self {
@@ -195,6 +196,7 @@ impl AskOnce {
     pub(crate) fn recycle(&mut self, key: RequestKey, ended: Ended) {
         let Ended { name, mut waiters } = ended;
         waiters.clear();
+        waiters.shrink_to(WAITERS_KEPT);
         let leader = &mut self.leaders[key.index()];
         (leader.name, leader.waiters) = (name, waiters);
     }
