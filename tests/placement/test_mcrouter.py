@@ -119,8 +119,8 @@ REFUSED = {
             "failover_exptime": 300,
         },
     },
-    "Weir has no TLS to servers yet": one_pool(
-        ["127.0.0.1:33001:ascii:plain", "127.0.0.1:33002:caret:tls"], "PoolRoute|A"
+    "Weir speaks plain TCP or TLS to servers": one_pool(
+        ["127.0.0.1:33001:ascii:plain", "127.0.0.1:33002:ascii:tls_to_plain"], "PoolRoute|A"
     ),
     "NullRoute": one_pool(THREE[:1], "NullRoute"),
 }
