@@ -68,7 +68,7 @@ class Within:
     >>> from weir_lab.theory.linear.fit import Estimate
     >>> same = Within(Estimate(0.01, 0.01, 20.0), -0.05, 0.05)
     >>> round(same.p_holds, 4), round(same.p_fails, 4)
-    (0.0014, 1.0)
+    (0.0007, 1.0)
     """
 
     estimate: Estimate
