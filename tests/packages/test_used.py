@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -161,8 +162,15 @@ def test_the_image_runs_read_only_without_root(packages: Path, tmp_path: Path, s
     proxy = stack.enter_context(
         Process(["unshare", "--mount", "--pid", "--fork", "--kill-child", "bash", "-euc", inside])
     )
+    stack.callback(kill_children, proxy)
     proxy.wait_ready(listen)
     assert_serves(listen)
+
+
+def kill_children(process: Process) -> None:
+    """Who becomes another user outlives its parent: the kernel forgets then that it should not."""
+    for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+        os.kill(int(child), signal.SIGKILL)
 
 
 def test_docker_reads_the_image_too(packages: Path, tmp_path: Path) -> None:
