@@ -44,6 +44,7 @@ class Truth:
     drift: float = 0.0  # change of throughput from the start of a trace to its end
     spread: float = 0.004
     event_gain: float = 1.2
+    proxy_gain: float = 1.0  # throughput through a proxy over that of direct access
     peer_gain: float = 0.8  # of another proxy, in place of event_gain
     slow_block: float = 1.0  # the machine's speed in the second block
     yardstick: bool = False  # whether one was read
@@ -62,7 +63,8 @@ class Truth:
         alone_ms = self.alone_ms * sum(costs[name] * share for name, share in shares.items())
         event = settings.engine.value == "event" and settings.path is RequestPath.PROXY
         gain = self.event_gain if settings.subject == "weir" else self.peer_gain
-        rate = 1e3 * settings.population / alone_ms * (gain if event else 1.0)
+        proxied = self.proxy_gain if settings.path is RequestPath.PROXY else 1.0
+        rate = 1e3 * settings.population / alone_ms * proxied * (gain if event else 1.0)
         if self.links:
             bound = tightest(settings, Study.model_fields["topology"].default.links)
             rate = min(rate, HEADERS * bound.requests_per_s)

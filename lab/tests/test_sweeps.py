@@ -228,7 +228,7 @@ def test_a_sweep_over_any_factors_has_a_report(tmp_path: Path) -> None:
     assert "intervals" not in str(essence.caption)  # none of its columns has one
     assert [column.header for column in essence.columns][:3] == ["clients", "servers", "requests/s"]
     text = answer(files.numbers)
-    assert "The largest throughput is" in text
+    assert "The largest mean throughput is" in text
     assert "comes from clients (significant at 95 %)" in text
     for one in files.numbers.series:
         assert one.best is not None

@@ -314,6 +314,50 @@ def test_times_that_s4_printed_and_pairs_of_links_stand_beside_ours(tmp_path: Pa
     assert all(number_of(row[4]) > 0.0 and number_of(row[5]) > 0.0 for row in quartiles)
 
 
+S2_SET = """
+schema = "weir.set/1"
+name = "small"
+title = "The price of a proxy"
+about = "One section"
+engine = "split"
+published = "S2"
+[[sections]]
+name = "overhead"
+title = "Overhead"
+kind = "overhead"
+files = ["s2-base.toml", "s2-trace1.toml", "s2-price.toml"]
+"""
+
+
+@pytest.mark.parametrize(("gain", "shown"), [(0.6, "yes"), (1.0, "no")])
+def test_the_price_of_a_proxy_is_that_of_the_proxy_alone(tmp_path: Path, gain: float, shown: str) -> None:
+    files = tmp_path / "given"
+    files.mkdir()
+    (files / "small.set.toml").write_text(S2_SET)
+    studies = Path(__file__).parents[2] / "studies"
+    for name in ("s2-base.toml", "s2-trace1.toml", "s2-price.toml"):
+        text = (studies / name).read_text()
+        (files / name).write_text(re.sub(r"clients = \[\n.*?\]", "clients = [60, 64]", text, flags=re.DOTALL))
+    study_set = take_files(files / "small.set.toml", tmp_path / "root")
+    write_whole(tmp_path / "root", study_set, Truth(links=False, proxy_gain=gain))
+    found = assemble(study_set, Sources(tmp_path / "root", tmp_path / "root" / "studies"), "quick", "local")
+    rows = table(found, "overhead-overhead").rows
+    assert [row[0] for row in rows] == ["the proxy alone"] * 2 + ["as the study"] * 2
+    for row, truth in zip(rows[:2], (gain, 1.0 / gain), strict=True):
+        change = row[4]
+        assert isinstance(change, Value)
+        assert change.low is not None
+        assert change.high is not None
+        assert change.value == pytest.approx(100.0 * (truth - 1.0), abs=2.5)
+        assert row[5] == shown
+        assert (change.low <= 0.0 <= change.high) == (shown == "no")
+        assert row[6:] == ("–", "–")
+    # An hour is one run: what it says beside a level of another sweep has no interval.
+    assert {row[5] for row in rows[2:]} == {"cannot tell: one run"}
+    assert number_of(rows[2][6]) == pytest.approx(-49.4, abs=0.1)
+    assert "nothing else differs" in sentences(section(found, "overhead"))
+
+
 def number_of(entry: object) -> float:
     """The number in a table's entry."""
     assert isinstance(entry, Value), entry

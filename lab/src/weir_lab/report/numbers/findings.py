@@ -188,7 +188,7 @@ def _best_cell(analysis: Analysis) -> str:
     best, near = _best(analysis), analysis.near_best
     doubt = f"; {_named(near)} may have as much" if near else ""
     return (
-        f"The largest throughput is {interval_text(best.throughput_rps)} requests/s ({best.label}), with a mean response time of "
+        f"The largest mean throughput is {interval_text(best.throughput_rps)} requests/s ({best.label}), with a mean response time of "
         f"{microseconds(best.response_time_mean_ns.mean)} µs{doubt}."
     )
 

@@ -1,44 +1,36 @@
-"""The smaller sections: links, overhead, what placing a key costs, and what a study printed wrongly."""
+"""The smaller sections: links, what placing a key costs, and what a study printed wrongly."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weir_lab.design import Kind, RequestPath
+from weir_lab.design import Kind
 from weir_lab.records.unloaded_records import read_pairs_record
 from weir_lab.report.common import (
     STAGE_LOOKS,
     Task,
     figure,
-    level_value,
     mark,
     method,
     speed_note,
     stage_bar,
     with_tables,
 )
-from weir_lab.report.numbers.comparing import change_between, response_of, throughput_of
 from weir_lab.report.numbers.published import errors_at
 from weir_lab.report.numbers.readings import stage_s
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Panel
-from weir_lab.theory.units import count_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from weir_lab.records.places import PairRecord, TestbedRecord
-    from weir_lab.report.numbers.readings import CellReadings, Reading
     from weir_lab.report.page.blocks import Block, Entry
 
 __all__ = [
     "build_links",
     "build_micro",
-    "build_overhead",
     "error_table",
     "micro_summary",
-    "overhead_summary",
 ]
 
 
@@ -155,83 +147,6 @@ def _at_study_speed(pairs: list[PairRecord], speed: float) -> tuple[Entry, ...]:
 
 def _printed_name(machine: str) -> str:
     return machine.partition("-")[0].replace("proxy", "middleware")
-
-
-def build_overhead(task: Task) -> list[Block]:
-    """Direct against through the proxy, at the same load on each server: changes, not ratios."""
-    found = _overhead(task)
-    if found is None:
-        return [
-            Text(
-                "Direct access and the proxy have no level in common (the same clients per server), so nothing can be compared."
-            )
-        ]
-    direct, proxied, rows = found
-    table = Table(
-        f"{task.spec.name}-overhead",
-        "From direct access to the proxy at the same clients per server, with 95 % "
-        "Welch intervals on the log ratio where both have two runs. "
-        "The study printed ratios as overheads; its changes are computed from its own numbers.",
-        ("Response", "Direct", "Through the proxy", "Change (%)", "Study, change (%)", "Study printed (%)"),
-        tuple(rows),
-    )
-    sentence = (
-        f"{direct.settings.clients} clients on {count_text(direct.settings.servers, 'server')} without a proxy against "
-        f"{proxied.settings.clients} clients on {count_text(proxied.settings.servers, 'server')} "
-        f"(R = {proxied.settings.replicas}) through it."
-    )
-    return [Text(sentence), *with_tables([table])]
-
-
-def overhead_summary(task: Task) -> str:
-    """The two changes."""
-    found = _overhead(task)
-    if found is None:
-        return f"{task.spec.title}: no level in common."
-    parts = [f"{row[0]} {row[3].text if isinstance(row[3], Value) else row[3]} %" for row in found[2]]
-    return f"{task.spec.title}: from direct access to the proxy {', '.join(parts)}."
-
-
-def _overhead(task: Task) -> tuple[CellReadings, CellReadings, list[tuple[Entry, ...]]] | None:
-    cells = [cell for sweep in task.sweeps for cell in sweep.cells]
-    direct = [cell for cell in cells if cell.settings.path is RequestPath.DIRECT]
-    proxied = [cell for cell in cells if cell.settings.path is RequestPath.PROXY]
-    pairs = [
-        (one, other)
-        for other in proxied
-        for one in direct
-        if one.settings.clients * other.settings.servers == other.settings.clients * one.settings.servers
-    ]
-    if not pairs and direct and proxied:
-        # No level at exactly the same load per server: the nearest there is.
-        other = proxied[0]
-        wanted = other.settings.clients / other.settings.servers
-        pairs = [(min(direct, key=lambda one: abs(one.settings.clients / one.settings.servers - wanted)), other)]
-    if not pairs:
-        return None
-    one, other = pairs[0]
-    printed = {row["quantity"]: row for row in read_table("recomputed_overhead") if row["study"] == task.label}
-    quoted = {row["quantity"]: row for row in read_table("s2_overhead") if row["study"] == task.label}
-    rows: list[tuple[Entry, ...]] = []
-    responses: list[tuple[str, str, float, Callable[[Reading], float | None]]] = [
-        ("throughput (requests/s)", "throughput", 1.0, throughput_of),
-        ("response time (ms)", "response_time", 1e3, response_of),
-    ]
-    for name, key, scale, value in responses:
-        values = one.of(value), other.of(value)
-        means = [sum(part) / len(part) for part in values]
-        change = Value(100 * (means[1] / means[0] - 1), digits=1, signed=True)
-        found = change_between(cells, one, other, value)
-        if found is not None:
-            change = Value(found.percent, found.low, found.high, 1, signed=True)
-        rows.append(
-            (
-                name, level_value(one, value, scale), level_value(other, value, scale), change,
-                Value(float(printed[key]["change_percent"]), digits=1, signed=True) if key in printed else "–",
-                Value(float(quoted[key]["published_overhead_percent"]), digits=1) if key in quoted else "–",
-            )
-        )  # fmt: skip
-    return one, other, rows
 
 
 def build_micro(task: Task) -> list[Block]:

@@ -17,7 +17,6 @@ from weir_lab.report.numbers.findings import SENTENCES_MAX
 from weir_lab.report.numbers.readings import SweepReadings, read_cells
 from weir_lab.report.page.blocks import Report, Section, Text
 from weir_lab.report.sections import (
-    beside,
     clients,
     effects,
     models,
@@ -28,6 +27,7 @@ from weir_lab.report.sections import (
     traces,
 )
 from weir_lab.report.sections.claims import FAMILY_TEXT, Held, judge_set
+from weir_lab.report.sections.comparisons import beside, overhead
 from weir_lab.report.sets.quotas import quota_check, quota_limits
 from weir_lab.theory.units import count_text
 
@@ -61,7 +61,7 @@ _BUILDERS = {
     "trace": _Kind(traces.build, traces.summary, traces.conclusions),
     "effects": _Kind(effects.build, effects.summary, effects.conclusions),
     "models": _Kind(models.build, models.summary),
-    "overhead": _Kind(smaller.build_overhead, smaller.overhead_summary),
+    "overhead": _Kind(overhead.build, overhead.summary),
     "micro": _Kind(smaller.build_micro, smaller.micro_summary),
     "beside": _Kind(beside.build, beside.summary, clients.conclusions),
     "hash": _Kind(placement.build, placement.summary, placement.conclusions),

@@ -17,7 +17,6 @@ from weir_lab.report.numbers.interval_doubts import interval_doubts
 from weir_lab.report.numbers.readings import read_cells
 from weir_lab.report.page.blocks import Figure, Report, Section, Table, Text
 from weir_lab.report.sections import (
-    beside,
     clients,
     effects,
     models,
@@ -27,6 +26,7 @@ from weir_lab.report.sections import (
     smaller,
     traces,
 )
+from weir_lab.report.sections.comparisons import beside
 from weir_lab.report.sets.assembling import facts_of
 from weir_lab.report.single import capacities, levels, listing, open_answers, open_loops, overhead, roles
 from weir_lab.report.single.offered import curves_of, limit_of
