@@ -7,7 +7,7 @@ import os
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pytest
@@ -22,15 +22,16 @@ from weir_lab.bench.running import Job, RunOutcome
 from weir_lab.bench.running import attempts as attempts_module
 from weir_lab.bench.sweep import run as run_module
 from weir_lab.bench.sweep import whole_night as whole_module
-from weir_lab.bench.sweep.night import Clock
+from weir_lab.bench.sweep.night import Clock, aims_of
 from weir_lab.bench.sweep.run import Wanted, run_study
 from weir_lab.bench.sweep.sets import plan_parts, take_files
 from weir_lab.bench.sweep.whole_night import whole_night
 from weir_lab.cli import app
 from weir_lab.cli import whole_studies as whole_studies_module
-from weir_lab.design import load_study
+from weir_lab.design import cells_of, load_study
 from weir_lab.errors import StudyError
 from weir_lab.records import RunMeta, read_run_metas
+from weir_lab.records.progress import CellProgress, RunValues
 from weir_lab.report.numbers.readings import read_cells
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
     from weir_lab.bench.running import Executables
     from weir_lab.bench.testbeds import Testbed
+    from weir_lab.design import Study
+    from weir_lab.records.formats import LoadRecord
 
 GRID = (
     STUDY_TEXT[: STUDY_TEXT.index("[[predictions]]")]
@@ -139,6 +142,38 @@ def test_all_cells_are_in_the_first_block_and_headline_cells_get_more_and_longer
         assert long[f"tiny-C1-{path}"] == 0
         assert max(long[f"tiny-C{clients}-{path}"] for clients in (4, 8)) >= 5
     assert {seconds for _, seconds in machine.asked} == {5.0, 10.0}
+
+
+def progress_of(study: Study, throughput: dict[int, float]) -> list[CellProgress]:
+    """Two runs of each cell; both paths the same."""
+    load = cast("LoadRecord", None)
+    found = []
+    for cell in cells_of(study):
+        rate = throughput[cell.settings.clients]
+        values = {number: RunValues(rate * (1.0 + 0.001 * number), 1e9 / rate, load) for number in (1, 2)}
+        found.append(CellProgress(cell, dict(values)))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("throughput", "named"),
+    [
+        # The largest mean is far above in clients, by chance: what decides is where the plateau begins.
+        ({1: 40.0, 2: 97.0, 4: 100.0, 8: 101.0}, {1, 2, 4, 8}),
+        ({1: 97.0, 2: 98.0, 4: 99.0, 8: 101.0}, {1, 2, 8}),
+        ({1: 50.0, 2: 60.0, 4: 70.0, 8: 101.0}, {4, 8}),
+        ({1: 97.0, 2: 101.0, 4: 96.0, 8: 95.9}, {1, 2}),
+    ],
+)
+def test_headline_cells_of_a_curve_are_those_that_decide_where_its_maximum_begins(
+    tmp_path: Path, throughput: dict[int, float], named: set[int]
+) -> None:
+    study = load_study(one_study(tmp_path), "night")
+    assert study.plan.night is not None
+    cells = progress_of(study, throughput)
+    aims = aims_of(study, cells, headline=False)
+    of_name = {cell.cell.name: cell.cell.settings.clients for cell in cells}
+    assert {of_name[name] for name, aim in aims.items() if aim.half_width == study.plan.night.half_width} == named
 
 
 def test_no_cell_lacks_anything_at_the_end_and_the_report_sees_all_runs(tmp_path: Path, machine: Machine) -> None:

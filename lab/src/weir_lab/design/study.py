@@ -121,7 +121,8 @@ class Stop(Strict):
 class Night(Strict):
     """How much each cell is to be known at the pace `night`: runs go where half-widths over these are largest.
 
-    Headline cells are those of a study with ``headline``, of the sections that say so, and a curve's maximum with its neighbours.
+    Headline cells are those of a study with ``headline``, of the sections that say so, and those at the maximum of a curve. Where other
+    cells are to be as narrow as these, their runs are as long, too.
     """
 
     half_width: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05

@@ -23,7 +23,7 @@ from weir_lab.bench.planning import expected_seconds
 from weir_lab.design import Response, anchors_of, cells_of, contrast_partners, neighbours
 from weir_lab.errors import RecordError, TestbedError
 from weir_lab.records import CpuRecord, read_json, read_run_metas
-from weir_lab.theory.linear import Aim, MeasuredRun, Reach, next_block, reaches, runs_to_come
+from weir_lab.theory.linear import PLATEAU_SHARE, Aim, MeasuredRun, Reach, next_block, reaches, runs_to_come
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,7 +95,7 @@ class Speeds:
 
 
 def aims_of(study: Study, cells: Sequence[CellProgress], *, headline: bool) -> dict[str, Aim]:
-    """How much each cell is to be known. Headline cells: all, or of each curve over clients the maximum with the level on each side."""
+    """How much each cell is to be known. Headline cells: all, or of each curve over clients those at its maximum."""
     night = _night(study)
     named = {cell.cell.name for cell in cells} if headline else _maxima(study, cells)
     found = {}
@@ -237,16 +237,24 @@ def _shuffled(work: SweepAtWork, cells: list[Cell]) -> list[Cell]:
 
 
 def _maxima(study: Study, cells: Sequence[CellProgress]) -> set[str]:
-    """Of each curve over clients the cell with the largest mean throughput, and the level on each side."""
+    """Of each curve over clients the cells that decide where its maximum is.
+
+    They are the fewest clients whose mean reaches the share of the largest mean at which a level counts as being on the plateau
+    (`theory.linear.plateau_of`), the level on each side, and the level with the largest mean, which all others are held against.
+    """
     factor = _population(study)
     named: set[str] = set()
     for curve in _curves(study, cells):
         # A curve that is not there as a whole has no maximum yet.
         if factor is None or not _whole(curve):
             continue
-        known = [(mean, cell.cell) for cell in curve if (mean := cell.mean(Response.THROUGHPUT)) is not None]
-        best = max(known, key=lambda pair: pair[0])[1]
-        named |= {best.name, *(one.name for one in neighbours([cell.cell for cell in curve], best, factor))}
+        ordered = sorted(curve, key=lambda cell: float(dict(cell.cell.levels)[factor]))
+        means = [cell.mean(Response.THROUGHPUT) or 0.0 for cell in ordered]
+        largest = max(means)
+        first = next(cell.cell for cell, mean in zip(ordered, means, strict=True) if mean >= PLATEAU_SHARE * largest)
+        rival = ordered[means.index(largest)].cell
+        beside = neighbours([cell.cell for cell in curve], first, factor)
+        named |= {first.name, rival.name, *(one.name for one in beside)}
     return named
 
 

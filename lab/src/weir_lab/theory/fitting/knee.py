@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import stdtrit
 
-from weir_lab.theory.linear import LogModel, MeasuredRun, plateau_of
+from weir_lab.theory.linear import PLATEAU_SHARE, LogModel, MeasuredRun, plateau_of
 from weir_lab.theory.queueing import scalability_peak
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Curve", "Knee", "KneeEstimate", "find_knee"]
 
-PLATEAU_SHARE = 0.95
 # S1 excluded populations whose percentiles had begun to rise; S2 looked for steps below about half of the earlier ones; S3 for a
 # derivative of the response time that no longer changes.
 RISE = 0.5

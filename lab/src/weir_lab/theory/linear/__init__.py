@@ -31,11 +31,12 @@ from weir_lab.theory.linear.logs import (
     interval_of,
     positive_interval,
 )
-from weir_lab.theory.linear.plateau import Plateau, plateau_of
+from weir_lab.theory.linear.plateau import PLATEAU_SHARE, Plateau, plateau_of
 from weir_lab.theory.linear.simultaneous import max_t_p, max_t_quantile
 
 __all__ = [
     "DEPENDENT_P",
+    "PLATEAU_SHARE",
     "UNEQUAL_P",
     "Aim",
     "Answer",

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from weir_lab.theory.linear.fit import Estimate, Fit
     from weir_lab.theory.linear.logs import LogModel
 
-__all__ = ["Plateau", "plateau_of"]
+__all__ = ["PLATEAU_SHARE", "Plateau", "plateau_of"]
 
+PLATEAU_SHARE = 0.95
+"""A level is on the plateau where it reaches so much of every other, unless another share is asked for."""
 _POWER = 0.8
 
 
@@ -62,7 +64,9 @@ class Plateau:
         return bool(self.levels)
 
 
-def plateau_of(model: LogModel, levels: Sequence[Hashable], share: float = 0.95, alpha: float = 0.05) -> Plateau:
+def plateau_of(
+    model: LogModel, levels: Sequence[Hashable], share: float = PLATEAU_SHARE, alpha: float = 0.05
+) -> Plateau:
     """The plateau of a response over some cells of a model, in the order in which the first is looked for.
 
     >>> import numpy as np
