@@ -239,8 +239,8 @@ def _shuffled(work: SweepAtWork, cells: list[Cell]) -> list[Cell]:
 def _maxima(study: Study, cells: Sequence[CellProgress]) -> set[str]:
     """Of each curve over clients the cells that decide where its maximum is.
 
-    They are the fewest clients whose mean reaches the share of the largest mean at which a level counts as being on the plateau
-    (`theory.linear.plateau_of`), the level on each side, and the level with the largest mean, which all others are held against.
+    These are the fewest clients whose mean reaches 95 % of the largest mean, and the level on each side. The level with the largest mean
+    is one, too: all others are held against it (`theory.linear.plateau_of`).
     """
     factor = _population(study)
     named: set[str] = set()
