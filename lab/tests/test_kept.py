@@ -19,10 +19,11 @@ from weir_lab.bench.sweep.sets import take_files
 from weir_lab.cli import app
 from weir_lab.design import content_sha256
 from weir_lab.errors import RecordError
+from weir_lab.records import write_json
 from weir_lab.records.sharing.files import read_kept, write_kept
 from weir_lab.records.sharing.numbers import histogram_of, numbers_of, plain_histogram, text_of
 from weir_lab.report.sets import Sources, assemble, write_report
-from weir_lab.report.sets.kept import holds_records, keep, verify_kept
+from weir_lab.report.sets.kept import bring_back, holds_records, keep, verify_kept
 from weir_lab.report.sets.twin import SCHEMA as TWIN
 from weir_lab.theory.histogram import Bounds, Histogram
 
@@ -132,6 +133,21 @@ def test_every_kind_of_section_is_rebuilt_from_the_records_alone(kept: Path) -> 
     assert holds_records(kept)
 
 
+def test_what_was_brought_back_is_kept_as_it_was(kept: Path, tmp_path: Path) -> None:
+    """Nights go on from records, and are kept again: nothing may be lost or added on the way."""
+    root = tmp_path / "root"
+    found = bring_back(kept, root)
+    assert found.runs == 121
+    write_json(root / f"{found.twin['name']}.json", found.twin)
+    again = keep(root, tmp_path / "again")
+    files = sorted(file.relative_to(kept) for file in kept.rglob("*") if file.is_file())
+    assert sorted(file.relative_to(again.folder) for file in again.folder.rglob("*") if file.is_file()) == files
+    for file in files:
+        assert (again.folder / file).read_bytes() == (kept / file).read_bytes(), file
+    with pytest.raises(RecordError, match="is there already"):
+        bring_back(kept, root)
+
+
 def planted(kept: Path, out: Path, change: Any) -> tuple[str, ...]:
     """What is found when one kept sweep is changed."""
     shutil.copytree(kept, out)
@@ -201,6 +217,16 @@ def test_a_real_study_is_recorded_kept_lost_and_verified(tmp_path: Path) -> None
     assert found.exit_code == 0, found.output
     assert ", 0 differences" in found.output
     assert "6 runs of the programs of commit " in found.output
+    back = CliRunner().invoke(app, ["unpack", str(records), "--out", str(root)])
+    assert back.exit_code == 0, back.output
+    assert f"{root}: 6 runs of the programs of commit " in back.output
+    runs = {file: file.read_bytes() for file in root.rglob("run.json")}
+    assert len(runs) == 6
+    again = CliRunner().invoke(app, asked)
+    assert again.exit_code == 0, again.output
+    assert {file: file.read_bytes() for file in root.rglob("run.json")} == runs, "no run was made again"
+    twice = CliRunner().invoke(app, ["unpack", str(records), "--out", str(root)])
+    assert twice.exit_code != 0
     content = read_kept(records / "small-curve.kept.zst")
     run = next(one for one in content["runs"] if "load" in one)
     assert run["cpu"]["others_ns"] >= 0

@@ -68,6 +68,7 @@ COMMANDS = {
     "hash": Listed("models.placements", "hash_keys", _MODELS, "hash --placement ring --servers 2-10"),
     "study": Listed("whole_studies", "study", _WHOLE, "study s5 --pace quick --list"),
     "keep": Listed("whole_studies", "keep_records", _WHOLE, "keep runs/s5-quick-local"),
+    "unpack": Listed("whole_studies", "unpack_records", _WHOLE, "unpack records/s5-night-netns"),
     "verify": Listed("whole_studies", "verify_report", _WHOLE, "verify runs/s5-quick-local/s5.html"),
     "compare": Listed("whole_studies", "compare_reports", _WHOLE, "compare old/s5.json new/s5.json"),
     "selfcheck": Listed("checks", "selfcheck", _WHOLE, "selfcheck"),

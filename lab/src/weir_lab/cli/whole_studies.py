@@ -22,7 +22,7 @@ from weir_lab.errors import StudyError
 from weir_lab.records import read_run
 from weir_lab.records.tables.quotas import quota_text
 from weir_lab.report.sets.assembling import Sources, assemble
-from weir_lab.report.sets.kept import holds_records, keep, verify_kept
+from weir_lab.report.sets.kept import bring_back, holds_records, keep, verify_kept
 from weir_lab.report.sets.twin import changes, read_twin, verify, write_report
 from weir_lab.report.single.report import of_a_sweep, verify_sweep
 from weir_lab.theory.units import count_text
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from weir_lab.design.whole.sets import StudySet
 
-__all__ = ["compare_reports", "keep_records", "study", "verify_report"]
+__all__ = ["compare_reports", "keep_records", "study", "unpack_records", "verify_report"]
 
 _PART_S = 20 * 60.0
 
@@ -185,6 +185,19 @@ def keep_records(
         typer.echo(f"{name:16} {count_text(runs, 'run'):>9}, {size / max(1, runs) / 1024:6.1f} KiB a run")
     typer.echo(
         f"{made.folder}: {count_text(made.runs, 'run')}, {made.bytes / 1024:,.0f} KiB. Next: weir-lab verify {made.folder}"
+    )
+
+
+def unpack_records(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder of kept records")],
+    out: Annotated[Path | None, typer.Option(help="Where the runs go; runs/NAME of the folder by default")] = None,
+) -> None:
+    """Bring the runs of kept records back, so that `weir-lab study` goes on from them, here or on another machine."""
+    root = out or Path("runs") / folder.absolute().name
+    found = bring_back(folder, root)
+    typer.echo(
+        f"{root}: {count_text(found.runs, 'run')} of the programs of commit {', '.join(found.commits)}. They count for a "
+        f"study that is made with the same programs. Next: weir-lab study {found.twin['name']} --out {root}"
     )
 
 

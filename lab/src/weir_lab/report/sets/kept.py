@@ -1,4 +1,4 @@
-"""A whole study kept in small files, and its report verified from them: `keep` and `verify_kept`.
+"""A whole study kept in small files, its report verified from them, and its runs brought back: `keep`, `verify_kept`, `bring_back`.
 
 ::
 
@@ -30,7 +30,7 @@ from weir_lab.report.sets.twin import read_twin, verify_values
 if TYPE_CHECKING:
     from weir_lab.report.sets.twin import Verified
 
-__all__ = ["Kept", "VerifiedKept", "holds_records", "keep", "verify_kept"]
+__all__ = ["BroughtBack", "Kept", "VerifiedKept", "bring_back", "holds_records", "keep", "verify_kept"]
 
 _SWEEP, _TWIN = ".kept.zst", ".json.zst"
 
@@ -62,6 +62,15 @@ class VerifiedKept:
     commits: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class BroughtBack:
+    """What the records held: the report as it was, valid runs, and the commits of the programs that made them."""
+
+    twin: dict[str, Any]
+    runs: int
+    commits: tuple[str, ...]
+
+
 def keep(root: Path, out: Path) -> Kept:
     """Write the records of a whole study whose report is in ``root``: of every sweep that the report uses. ``out`` is written anew."""
     twins = [file for file in sorted(root.glob("*.json")) if (root / "studies" / f"{file.stem}.set.toml").exists()]
@@ -89,28 +98,42 @@ def holds_records(path: Path) -> bool:
     return path.is_dir() and any(path.glob(f"*{_TWIN}"))
 
 
-def verify_kept(folder: Path) -> VerifiedKept:
-    """Build the report again from the kept records alone, and hold every number and verdict against what it said."""
+def bring_back(folder: Path, root: Path) -> BroughtBack:
+    """Write the folder of a whole study as `keep` found it, but for its report: ``weir-lab study`` goes on from there.
+
+    ``root`` must not be there yet. A run counts as long as the programs are those that made it, on whatever machine.
+    """
     files = sorted(folder.glob(f"*{_TWIN}"))
     if len(files) != 1:
         raise RecordError(
             f"{folder}: {len(files)} reports ({_TWIN}) in it, not one. Give a folder made by `weir-lab keep`."
         )
+    if root.exists():
+        raise RecordError(f"{root} is there already. Give another folder with --out, or move that one away.")
     twin = read_kept(files[0], TWIN)
     runs, commits = 0, dict[str, None]()
-    with tempfile.TemporaryDirectory(prefix="weir-verify-") as scratch:
-        root = Path(scratch)
-        shutil.copytree(folder / "studies", root / "studies")
+    with tempfile.TemporaryDirectory(prefix="weir-unpack-", dir=_parent(root)) as scratch:
+        made = Path(scratch) / "study"
+        shutil.copytree(folder / "studies", made / "studies")
         if (folder / "reasons.json").exists():
-            shutil.copy(folder / "reasons.json", root / "reasons.json")
+            shutil.copy(folder / "reasons.json", made / "reasons.json")
         for file in sorted(folder.glob(f"*{_SWEEP}")):
             content = read_kept(file, KEPT)
-            unpack(content, root / file.name.removesuffix(_SWEEP))
+            unpack(content, made / file.name.removesuffix(_SWEEP))
             runs += sum(run["meta"]["verdict"]["valid"] for run in content["runs"])
             commits.update(dict.fromkeys(_commits(content)))
-        page = root / f"{twin['name']}.json"
-        write_json(page, twin)
-        return VerifiedKept(verify_values(page), runs, tuple(commits))
+        shutil.move(made, root)
+    return BroughtBack(twin, runs, tuple(commits))
+
+
+def verify_kept(folder: Path) -> VerifiedKept:
+    """Build the report again from the kept records alone, and hold every number and verdict against what it said."""
+    with tempfile.TemporaryDirectory(prefix="weir-verify-") as scratch:
+        root = Path(scratch) / "study"
+        found = bring_back(folder, root)
+        page = root / f"{found.twin['name']}.json"
+        write_json(page, found.twin)
+        return VerifiedKept(verify_values(page), found.runs, found.commits)
 
 
 def _commits(content: dict[str, Any]) -> list[str]:
