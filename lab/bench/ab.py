@@ -83,7 +83,10 @@ def main() -> None:
         command.add_argument("--undisturbed", action="store_true")
     commands.choices["record"].add_argument("--windows", type=int, default=200)
     commands.choices["record"].add_argument("--seconds", type=float, default=60.0)
+    for name in ("record", "real"):
+        commands.choices[name].add_argument("--first", type=int, default=0)
     commands.choices["real"].add_argument("--comparisons", type=int, default=20)
+    commands.choices["real"].add_argument("--only", choices=("planted", "equal"))
     commands.choices["real"].add_argument("--budget", default="6m")
     commands.choices["real"].add_argument("--equal-budget", default="2m")
     commands.choices["real"].add_argument("--spin-ns", type=int, default=1000)
@@ -154,7 +157,7 @@ def record(chosen: argparse.Namespace) -> None:
     """Windows of fresh lives, one after the other."""
     made = len(window_folders(chosen.folder))
     with disturbed(chosen):
-        for number in range(made, chosen.windows):
+        for number in range(chosen.first + made, chosen.first + chosen.windows):
             folder = chosen.folder / f"window-{number:03}.part"
             remove(folder)
             folder.mkdir(parents=True)
@@ -165,7 +168,7 @@ def record(chosen: argparse.Namespace) -> None:
                 append_life(folder, life)
                 remove(folder / "life")
             folder.rename(chosen.folder / f"window-{number:03}")
-            print(f"window {number + 1}/{chosen.windows}: {lives} lives, load {os.getloadavg()[0]:.1f}", flush=True)
+            print(f"window {number}: {lives} lives, load {os.getloadavg()[0]:.1f}", flush=True)
 
 
 def slower_by(life: LifeRecord, factor: float) -> LifeRecord:
@@ -247,11 +250,12 @@ def really(chosen: argparse.Namespace) -> None:
     b += " --listen {listen} --admin {admin} --server {servers}"
     made = len(results.read_text().splitlines()) if results.exists() else 0
     rule = Rule(metric=chosen.metric, plan=SequentialPlan())
+    does = [("planted", b, chosen.budget), ("equal", "weir", chosen.equal_budget)]
+    numbers = range(chosen.first, chosen.first + 2 * chosen.comparisons)
+    wanted = [number for number in numbers if chosen.only in (None, does[number % 2][0])]
     with disturbed(chosen):
-        for number in range(made, 2 * chosen.comparisons):
-            kind, side, budget = (
-                ("planted", b, chosen.budget) if number % 2 == 0 else ("equal", "weir", chosen.equal_budget)
-            )
+        for number in wanted[made:]:
+            kind, side, budget = does[number % 2]
             folder = chosen.folder / f"comparison-{number:03}"
             remove(folder)
             folder.mkdir()
@@ -262,6 +266,8 @@ def really(chosen: argparse.Namespace) -> None:
             change = outcome.judgement.change if outcome.judgement else None
             row = {
                 "kind": kind,
+                "number": number,
+                "spin_ns": chosen.spin_ns if kind == "planted" else None,
                 "verdict": outcome.verdict,
                 "change": change,
                 "lives": len(outcome.lives),
