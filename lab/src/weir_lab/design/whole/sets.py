@@ -82,11 +82,26 @@ class Ruled(_Strict):
     at: dict[str, int | float | str] = Field(default_factory=dict)
     args: dict[str, str | float | int | bool] = Field(default_factory=dict)
 
+    @property
+    def text(self) -> str:
+        """The sentence."""
+        raise NotImplementedError
+
+    @property
+    def no_rule(self) -> str:
+        """Why no rule can answer it here; empty where one can."""
+        return ""
+
 
 class Claim(Ruled):
     """A sentence that the earlier study concluded."""
 
     claim: Annotated[str, Field(min_length=10)]
+
+    @property
+    def text(self) -> str:
+        """The sentence."""
+        return self.claim
 
 
 class ExpectedCurve(_Strict):
@@ -131,6 +146,16 @@ class Hypothesis(Ruled):
         if bool(self.rule) == bool(self.why_not):
             raise ValueError("give either the rule that answers it, or why_not")
         return self
+
+    @property
+    def text(self) -> str:
+        """The sentence."""
+        return self.hypothesis
+
+    @property
+    def no_rule(self) -> str:
+        """Why no rule can answer it here."""
+        return self.why_not
 
 
 class More(_Strict):

@@ -27,6 +27,7 @@ __all__ = [
     "AtMaximum",
     "Pair",
     "drift_of",
+    "ends_over",
     "law_of_trace",
     "level_against_one",
     "mean_contrast",
@@ -91,6 +92,20 @@ def pairs_over(cells: Sequence[CellReadings], factor: str, low: Level, high: Lev
         for cell in cells
         if _level(cell, factor) == high and (base := bases.get(_others(cell, factor))) is not None
     ]
+
+
+def ends_over(cells: Sequence[CellReadings], factor: str, by: str) -> list[tuple[Pair, Pair]]:
+    """Pairs over the ends of one factor, at the lowest and at the highest level of another, the levels of all others the same."""
+    groups: dict[tuple[object, ...], dict[float, list[CellReadings]]] = {}
+    for cell in cells:
+        rest = (cell_key(cell)[0], *((name, level) for name, level in cell.cell.levels if name not in (factor, by)))
+        groups.setdefault(rest, {}).setdefault(float(str(cell.level(by))), []).append(cell)
+    found = []
+    for group in groups.values():
+        low, high = (sorted(group[end(group)], key=lambda cell: float(str(cell.level(factor)))) for end in (min, max))
+        if len(group) > 1 and len(low) > 1 and len(high) > 1:
+            found.append((Pair(low[0], low[-1]), Pair(high[0], high[-1])))
+    return found
 
 
 def _level(cell: CellReadings, factor: str) -> object:
