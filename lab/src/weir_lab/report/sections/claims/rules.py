@@ -156,26 +156,26 @@ def _same_with(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> Asked
     levels = levels_of(claim, cells) if cells else []
     name = response_name(claim)
     percent = float(claim.args.get("percent", 5.0))
-    compared = {
+    by_ends = {
         ends: found
         for ends in itertools.combinations(levels, 2)
         if (found := compared(claim, task, cells, ends, response_of(claim))) is not None
     }
-    if not compared:
+    if not by_ends:
         return Known(NO_DATA, TOO_FEW)
-    worst = max(compared, key=lambda ends: abs(compared[ends][0].value))
-    estimate, pairs = compared[worst]
+    worst = max(by_ends, key=lambda ends: abs(by_ends[ends][0].value))
+    estimate, pairs = by_ends[worst]
 
     def evidence(alpha: float) -> str:
-        most = "" if len(compared) == 1 else f", the most of {len(compared)} pairs of levels"
+        most = "" if len(by_ends) == 1 else f", the most of {len(by_ends)} pairs of levels"
         return f"{name} changes by {change_text(estimate, alpha)} ({pairs_text(claim, pairs)}{most}); the same is within {percent:g} %"
 
     low, high = within_percent(percent)
-    questions = tuple(Within(found, low, high) for found, _ in compared.values())
+    questions = tuple(Within(found, low, high) for found, _ in by_ends.values())
     return Asked(
         questions,
         evidence,
-        fewest([cell for _, found in compared.values() for one in found for cell in (one.base, one.other)]),
+        fewest([cell for _, found in by_ends.values() for one in found for cell in (one.base, one.other)]),
     )
 
 

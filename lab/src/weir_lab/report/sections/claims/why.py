@@ -81,9 +81,13 @@ def why(task: Task, confirmed: Sequence[Confirmed]) -> Text | None:
 
 
 def _places(task: Task, confirmed: Sequence[Confirmed]) -> list[_Place]:
-    lines = [one for one in series_of(task) if not one.event]
+    groups = by_workload([one for one in series_of(task) if not one.event])
+    if task.spec.kind not in ("clients", "beside"):
+        # Shares of writes are levels there and no workloads of their own: those that were changed, or the last.
+        changed = {workload_name(pair.base.settings) for one in confirmed for pair in one.pairs}
+        groups = {name: group for name, group in groups.items() if name in (changed or {list(groups)[-1]})}
     found = []
-    for workload, group in by_workload(lines).items():
+    for workload, group in groups.items():
         cells = [cell for one in group for cell in one.cells]
         pairs = [pair.base for one in confirmed for pair in one.pairs if workload_name(pair.base.settings) == workload]
         cell = maximum_of(cells, task.margins.maximum).cell
