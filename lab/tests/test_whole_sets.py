@@ -18,7 +18,7 @@ from weir_lab.bench.sweep.run import Wanted
 from weir_lab.bench.sweep.sets import Part, part_of, plan_parts, take_files
 from weir_lab.bench.testbeds import TestbedKind
 from weir_lab.cli import app
-from weir_lab.design import Kind, Settings, load_study, parse_study
+from weir_lab.design import Kind, Settings, cells_of, load_study, parse_study
 from weir_lab.design.topology import Links
 from weir_lab.design.whole.sets import (
     Claim,
@@ -34,11 +34,14 @@ from weir_lab.design.whole.sets import (
 from weir_lab.design.whole.variants import with_event_engine
 from weir_lab.errors import StudyError
 from weir_lab.report.numbers.published import printed_maxima
+from weir_lab.report.numbers.readings import CellReadings
 from weir_lab.report.numbers.stations import Usage, bottleneck, link_bounds, tightest
 from weir_lab.report.numbers.sweeps import TwoLevelFactor
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel, draw
-from weir_lab.report.sections.claims import RULES, rules
+from weir_lab.report.sections.claims import RULES, confirming, rules
+from weir_lab.report.sections.claims.asked import levels_of
+from weir_lab.report.sections.claims.contrasts import ends_over, pairs_over
 
 DATA = Path(__file__).parent / "data" / "whole"
 STUDIES = Path(__file__).parents[2] / "studies"
@@ -140,6 +143,51 @@ def test_claims_have_rules_and_settings_and_printed_tables_can_be_read(name: str
             assert printed
             # A table without notes gave "432 clients, None".
             assert not any("None" in one.where for one in printed)
+
+
+def planned(files: list[str]) -> list[CellReadings]:
+    """The cells that a night makes, each with one run of which only its folder is known."""
+    found = []
+    for file in files:
+        run: Any = SimpleNamespace(run=SimpleNamespace(folder=Path(file) / "runs" / "one"))
+        found += [CellReadings(cell, (run,)) for cell in cells_of(load_study(STUDIES / file, "night"))]
+    return found
+
+
+@pytest.mark.parametrize("name", known_sets(STUDIES))
+def test_what_is_asked_can_be_answered_by_the_cells_that_a_night_makes(name: str) -> None:
+    for section in load_set(STUDIES / f"{name}.set.toml").sections:
+        every = planned(section.files)
+        asked: list[Ruled] = [*section.claims, *(one for one in section.hypotheses if one.rule)]
+        for one in asked:
+            cells = [
+                cell
+                for cell in every
+                if all(getattr(cell.settings, setting) == level for setting, level in one.at.items())
+            ]
+            assert cells, one.name
+            if one.rule == "stronger_with":
+                assert ends_over(cells, str(one.args["factor"]), str(one.args["by"])), one.name
+            elif "from" in one.args:
+                assert pairs_over(cells, str(one.args["factor"]), one.args["from"], one.args["to"]), one.name
+            elif "factor" in one.args:
+                levels = levels_of(one, cells)
+                assert len(levels) > 1, one.name
+                for end in ("low", "high"):
+                    assert one.args.get(end, levels[0]) in levels, one.name
+                assert pairs_over(cells, str(one.args["factor"]), levels[0], levels[-1]), one.name
+            elif one.rule == "saturates_at":
+                clients = {cell.settings.clients for cell in cells}
+                low, high = float(one.args["low"]), float(one.args["high"])
+                assert any(level < low for level in clients), one.name
+                assert any(low <= level <= high for level in clients), one.name
+        for more in section.more:
+            changed: Any = SimpleNamespace(cells=planned([more.file]))
+            task: Any = SimpleNamespace(sweeps=[SimpleNamespace(cells=every)])
+            assert confirming.pairs_of(more, task, changed), (section.name, more.changes)
+            assert set(more.at) <= set(Settings.model_fields)
+        drawn = {curve.figure for one in section.hypotheses for curve in one.expected}
+        assert drawn <= set(section.redraws), "an expected curve belongs to a figure of the study"
 
 
 def test_a_file_without_a_network_that_no_section_has_is_a_fault(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from weir_lab.report.common import Task
     from weir_lab.report.numbers.readings import SweepReadings
 
-__all__ = ["Confirmed", "Weighed", "confirm_set"]
+__all__ = ["Confirmed", "Weighed", "confirm_set", "pairs_of"]
 
 _VERDICTS = {Answer.HOLDS: "confirmed", Answer.DOES_NOT_HOLD: "not confirmed", Answer.CANNOT_TELL: CANNOT_TELL}
 _OF_PROXIES = {
@@ -109,7 +109,7 @@ def _ask(change: Weighed) -> _Asked | Confirmed:
     if task is None or sweep is None:
         missing = f"{more.file} has no valid runs here" if sweep is None else "the section has no runs"
         return Confirmed(more, NO_DATA, missing)
-    pairs = _pairs(more, task, sweep)
+    pairs = pairs_of(more, task, sweep)
     if not pairs:
         return Confirmed(more, NO_DATA, "no cell of the section has the settings of a changed one")
     hindered = _hindered(more, task, sweep)
@@ -125,7 +125,7 @@ def _ask(change: Weighed) -> _Asked | Confirmed:
     return _Asked(pairs, found, Within(found, limit) if more.percent > 0.0 else Within(found, -math.inf, limit))
 
 
-def _pairs(more: More, task: Task, sweep: SweepReadings) -> tuple[Pair, ...]:
+def pairs_of(more: More, task: Task, sweep: SweepReadings) -> tuple[Pair, ...]:
     """Unchanged and changed cells. Of a setting that is changed, the unchanged one has the changed level over ``times``."""
     found = []
     for cell in sweep.cells:
