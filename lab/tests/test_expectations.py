@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
@@ -12,11 +15,14 @@ from synthetic_whole import Truth, write_whole
 from weir_lab.bench.sweep.sets import take_files
 from weir_lab.design.whole.sets import ExpectedCurve, Hypothesis, More, PublishedSource, StudySet
 from weir_lab.report.common import Task
-from weir_lab.report.numbers.readings import read_cells
+from weir_lab.report.numbers.readings import CellReadings, read_cells
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
 from weir_lab.report.page.html import html_page, markdown_page
+from weir_lab.report.sections.claims.asked import Asked
+from weir_lab.report.sections.claims.shapes import SHAPE_RULES
 from weir_lab.report.sections.comparisons.summaries import study_tables
 from weir_lab.report.sets import Sources, assemble, verify, write_report
+from weir_lab.theory.linear import judge_all
 
 if TYPE_CHECKING:
     from weir_lab.report.page.blocks import Report, Section
@@ -292,12 +298,24 @@ def test_confirming_runs_confirm_what_limits_and_nothing_else(report: Report) ->
     assert found["runs with half the client uplinks"] == "no data"
     assert section(report, "full").conclusions["runs with twice the workers"] == "confirmed"
     assert "t-more-link" in section(report, "baseline").runs
+    table = next(
+        one for one in section(report, "baseline").blocks if isinstance(one, Table) and "confirming" in one.name
+    )
+    rows = {str(row[0]): row for row in table.rows}
+    assert set(rows) == {"twice the server uplinks", "twice the load generators"}
+    *_, base, changed, change, asked, verdict = rows["twice the server uplinks"]
+    assert [one.value for one in (base, changed, change, asked) if isinstance(one, Value)] == pytest.approx(
+        [0.96 * 3082.0, 0.96 * 6165.0, 100.0, 10.0], rel=0.02
+    )
+    assert verdict == "confirmed"
+
+
+def paragraph(report: Report, name: str) -> Text:
+    return next(one for one in section(report, name).blocks if isinstance(one, Text) and one.text == "Why, by rule:")
 
 
 def test_why_names_the_station_its_second_sign_and_what_twice_of_it_would_do(report: Report) -> None:
-    last = section(report, "baseline").blocks[-1]
-    assert isinstance(last, Text)
-    assert last.text == "Why, by rule:"
+    last = paragraph(report, "baseline")
     reads = next(one for one in last.points if one.startswith("Reads"))
     assert "The server uplinks limit: 96 % used" in reads
     assert "From 3 to 96 clients (32.0 times) the response time grows 16." in reads
@@ -311,13 +329,11 @@ def test_why_names_the_station_its_second_sign_and_what_twice_of_it_would_do(rep
         in one
         for one in last.points
     )
-    full = section(report, "full").blocks[-1]
-    assert isinstance(full, Text)
+    full = paragraph(report, "full")
     # Its proxies have all of a request's waiting in the queue, where a full link would not show.
     assert "in stage queue, which does not agree" in full.points[0]
     assert "at most 18,402 requests/s (+17 %), where the client uplinks are full" in full.points[0]
-    repl = section(report, "replication").blocks[-1]
-    assert isinstance(repl, Text)
+    repl = paragraph(report, "replication")
     assert "no second sign" in repl.points[0]
     assert repl.points[0].endswith("Not confirmed by a run of its own.")
 
@@ -371,6 +387,40 @@ def test_the_studys_summary_of_proxies_has_ours_beside_it(folder: Path, report: 
 
 def test_a_report_with_expectations_is_verified_from_its_records(folder: Path) -> None:
     assert verify(folder / "small.json").differences == ()
+
+
+DRAWS = [pytest.param(100, id="few"), pytest.param(2_000, id="many", marks=pytest.mark.long)]
+
+
+@pytest.mark.parametrize("draws", DRAWS)
+def test_where_a_curve_saturates_is_seldom_said_wrongly(draws: int) -> None:
+    """Levels from 40 to 64 clients reach the plateau; those of 24 and 32 are just short of it, so that either may look as if it did."""
+    truth = {4: 0.4, 8: 0.7, 16: 0.9, 24: 0.94, 32: 0.94, 40: 1.0, 48: 1.0, 64: 1.0}
+    rng = np.random.default_rng(27)
+    said: Counter[tuple[str, str]] = Counter()
+    for _ in range(draws):
+        cells = [
+            CellReadings(
+                cast("Any", SimpleNamespace(name=f"C{clients}", settings=SimpleNamespace(clients=clients))),
+                tuple(a_run(share * float(np.exp(rng.normal(0.0, 0.02))), block) for block in range(4)),
+            )
+            for clients, share in truth.items()
+        ]
+        task: Any = SimpleNamespace(sweeps=[SimpleNamespace(cells=cells)], margins=SimpleNamespace(maximum=5.0))
+        for name, low, high in (("true", 40, 64), ("too early", 16, 32)):
+            claim: Any = SimpleNamespace(args={"low": low, "high": high})
+            asked = SHAPE_RULES["saturates_at"](claim, task, cells)
+            answer = judge_all([asked.questions])[0].answer.value if isinstance(asked, Asked) else asked.verdict
+            said[name, answer] += 1
+    wrong = (said["true", "does not hold"] / draws, said["too early", "holds"] / draws)
+    # 5 % of either, but for what chance adds (three standard errors).
+    assert max(wrong) <= 0.05 + 3.0 * (0.05 * 0.95 / draws) ** 0.5, said
+
+
+def a_run(throughput: float, block: int) -> Any:
+    meta = SimpleNamespace(repetition=block, started_unix_ns=block)
+    run = SimpleNamespace(meta=meta, folder=Path("sweep") / "runs" / "one")
+    return SimpleNamespace(run=run, throughput=throughput, slowness_ns=lambda: None)
 
 
 def test_what_a_set_says_of_an_expectation_must_be_whole() -> None:

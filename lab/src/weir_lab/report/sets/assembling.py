@@ -27,7 +27,16 @@ from weir_lab.report.sections import (
     smaller,
     traces,
 )
-from weir_lab.report.sections.claims import FAMILY_TEXT, Held, Weighed, confirm_set, judge_set, why, with_expected
+from weir_lab.report.sections.claims import (
+    FAMILY_TEXT,
+    Held,
+    Weighed,
+    confirm_set,
+    confirming_table,
+    judge_set,
+    why,
+    with_expected,
+)
 from weir_lab.report.sections.comparisons import beside, overhead
 from weir_lab.report.sets.quotas import quota_check, quota_limits
 from weir_lab.theory.units import count_text
@@ -250,15 +259,15 @@ def _judged(
             for hypothesis, one in zip(spec.hypotheses, itertools.islice(found, len(spec.hypotheses)), strict=True)
         )
         own = [next(confirmed) for _ in spec.more]
-        paragraph = why(task, own) if task is not None and section.blocks else None
-        more = [readings[one.file, False] for one in spec.more if (one.file, False) in readings] if paragraph else []
+        shown = [why(task, own), confirming_table(spec.name, own)] if task is not None and section.blocks else []
+        more = [readings[one.file, False] for one in spec.more if (one.file, False) in readings] if shown else []
         judged.append(
             (
                 replace(
                     section,
                     findings=findings,
                     expectations=expectations,
-                    blocks=(*section.blocks, *([paragraph] if paragraph else [])),
+                    blocks=(*section.blocks, *(block for block in shown if block is not None)),
                     conclusions=section.conclusions | {f"runs with {one.changed_text}": one.verdict for one in own},
                     runs=section.runs | {_key(sources, one): one.run_names for one in more},
                     left_out=section.left_out | {_key(sources, one): one.invalid_names for one in more if one.invalid},

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weir_lab.design import RequestPath
+from weir_lab.report.common import level_value, workload_name
 from weir_lab.report.numbers.comparing import throughput_of
 from weir_lab.report.numbers.maxima import more_text
+from weir_lab.report.page.blocks import Table, Value
 from weir_lab.report.sections.claims.asked import CANNOT_TELL, NO_DATA, all_cells, change_text, fewest
 from weir_lab.report.sections.claims.contrasts import Pair, ratio_over
 from weir_lab.theory.linear import Answer, Estimate, Within, judge_all
-from weir_lab.theory.units import rate
+from weir_lab.theory.units import count_text, rate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,8 +28,9 @@ if TYPE_CHECKING:
     from weir_lab.design.whole.sets import More
     from weir_lab.report.common import Task
     from weir_lab.report.numbers.readings import SweepReadings
+    from weir_lab.report.page.blocks import Entry
 
-__all__ = ["Confirmed", "Weighed", "confirm_set", "pairs_of"]
+__all__ = ["Confirmed", "Weighed", "confirm_set", "confirming_table", "pairs_of"]
 
 _VERDICTS = {Answer.HOLDS: "confirmed", Answer.DOES_NOT_HOLD: "not confirmed", Answer.CANNOT_TELL: CANNOT_TELL}
 _OF_PROXIES = {
@@ -65,6 +68,8 @@ class Confirmed:
     verdict: str
     evidence: str
     pairs: tuple[Pair, ...] = ()
+    estimate: Estimate | None = None
+    """The change of throughput on logarithms; None where it could not be told."""
 
     @property
     def changed_text(self) -> str:
@@ -100,8 +105,52 @@ def confirm_set(changes: Sequence[Weighed]) -> list[Confirmed]:
         )
         if answer.answer is Answer.CANNOT_TELL:
             evidence += f"; {more_text(answer.times_more, fewest(cells))}"
-        found.append(Confirmed(change.more, _VERDICTS[answer.answer], evidence, one.pairs))
+        found.append(Confirmed(change.more, _VERDICTS[answer.answer], evidence, one.pairs, one.estimate))
     return found
+
+
+def confirming_table(name: str, confirmed: Sequence[Confirmed]) -> Table | None:
+    """Unchanged against changed, of the section with this name; None where nothing could be held against another."""
+    rows: list[tuple[Entry, ...]] = []
+    for one in confirmed:
+        if one.estimate is None:
+            continue
+        for pair in one.pairs:
+            settings = pair.base.settings
+            rows.append(
+                (
+                    one.changed_text,
+                    f"{workload_name(settings)}, {count_text(settings.clients, 'client')}, {count_text(settings.servers, 'server')}",
+                    level_value(pair.base, throughput_of, digits=0),
+                    level_value(pair.other, throughput_of, digits=0),
+                    _percent(one.estimate),
+                    Value(one.more.percent, digits=0, signed=True),
+                    one.verdict,
+                )
+            )
+    if not rows:
+        return None
+    return Table(
+        f"{name}-confirming",
+        "Runs of ours in which one station alone was changed, against the section's with the same settings. The change is the mean of all "
+        "pairs with that station changed, with its 95 % interval alone; the verdict holds with those of all such runs of the study.",
+        (
+            "Changed",
+            "At",
+            "X unchanged (requests/s)",
+            "X changed (requests/s)",
+            "Change (%)",
+            "Asked (%)",
+            "That it limits is",
+        ),
+        tuple(rows),
+    )
+
+
+def _percent(found: Estimate) -> Value:
+    low, high = Within(found).interval(0.05)
+    middle, first, last = (100.0 * math.expm1(min(one, 700.0)) for one in (found.value, low, high))
+    return Value(middle, first, last, 1, signed=True)
 
 
 def _ask(change: Weighed) -> _Asked | Confirmed:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from weir_lab.report.sections.traces import Steadiness
 
 __all__ = [
+    "AnyOf",
     "AtMaximum",
     "Pair",
     "drift_of",
@@ -77,6 +78,31 @@ class AtMaximum:
     def _p(self) -> float:
         """Of the place of the maximum; a single level has no other place."""
         return self.maximum.plateau.p if self.maximum.plateau else 0.0
+
+
+@dataclass(frozen=True)
+class AnyOf:
+    """Whether at least one of some questions holds: it does not where none does. Of what holds, Bonferroni's for having had the choice."""
+
+    questions: tuple[Within, ...]
+
+    @property
+    def p_holds(self) -> float:
+        """The smallest, times how many there are."""
+        return min(1.0, len(self.questions) * min(one.p_holds for one in self.questions))
+
+    @property
+    def p_fails(self) -> float:
+        """The largest: all of them must fail."""
+        return max(one.p_fails for one in self.questions)
+
+    def interval(self, alpha: float) -> tuple[float, float]:
+        """Of the surest one."""
+        return min(self.questions, key=lambda one: one.p_holds).interval(alpha / len(self.questions))
+
+    def times_more(self, alpha: float) -> float:
+        """Until the first of them is decided."""
+        return min(one.times_more(alpha / len(self.questions)) for one in self.questions)
 
 
 def within_percent(percent: float) -> tuple[float, float]:

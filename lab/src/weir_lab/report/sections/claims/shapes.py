@@ -44,6 +44,7 @@ from weir_lab.report.sections.claims.asked import (
     response_of,
 )
 from weir_lab.report.sections.claims.contrasts import (
+    AnyOf,
     AtMaximum,
     ends_over,
     level_against_one,
@@ -175,35 +176,38 @@ def _ratio(stage: str, other: str) -> Callable[[Reading], float | None]:
 
 
 def _saturates_at(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:
-    """Two questions: a level in the range is on the plateau, and the last level below the range is not."""
+    """Some level in the range is on the plateau, and none below the range is."""
     low, high = float(claim.args["low"]), float(claim.args["high"])
     if not cells:
         return Known(NO_DATA, "no cell has these settings")
     maximum = maximum_of(cells, task.margins.maximum)
     if not maximum.shown:
         return Known(CANNOT_TELL, f"the maximum cannot be decided: {maximum.text}")
-    inside = [cell for cell in cells if low <= cell.settings.clients <= high]
-    below = [cell for cell in cells if cell.settings.clients < low]
-    if not inside or not below:
-        return Known(NO_DATA, f"a level from {low:g} to {high:g} clients and one below are needed")
-    best, last = (max(group, key=lambda cell: cell.mean_throughput) for group in (inside, below))
     model = model_of(all_cells(task), throughput_of)
-    if model is None:
-        return Known(NO_DATA, TOO_FEW)
+    groups = (
+        [cell for cell in cells if low <= cell.settings.clients <= high],
+        [cell for cell in cells if cell.settings.clients < low],
+    )
+    if model is None or not all(groups):
+        return Known(NO_DATA, f"a level from {low:g} to {high:g} clients and one below are needed")
     try:
-        reached, short = (model.contrast(_against(cell, maximum.cells)) for cell in (best, last))
+        inside, below = ({cell: model.contrast(_against(cell, maximum.cells)) for cell in group} for group in groups)
     except LayoutError:
         return Known(NO_DATA, TOO_FEW)
     limit = math.log1p(-task.margins.maximum / 100.0)
 
     def evidence(alpha: float) -> str:
-        ends = [
-            f"{change_text(change, alpha)} at {count_text(cell.settings.clients, 'client')}"
-            for change, cell in ((reached, best), (short, last))
-        ]
+        ends = []
+        for group in (inside, below):
+            cell = max(group, key=lambda one: group[one].value)
+            ends.append(f"{change_text(group[cell], alpha)} at {count_text(cell.settings.clients, 'client')}")
         return f"against the plateau ({maximum.text}) throughput changes by {' and by '.join(ends)}"
 
-    return Asked((Within(reached, limit), Within(short, -math.inf, limit)), evidence, fewest([best, last]))
+    questions = (
+        AnyOf(tuple(Within(one, limit) for one in inside.values())),
+        *(Within(one, -math.inf, limit) for one in below.values()),
+    )
+    return Asked(questions, evidence, fewest([*inside, *below]))
 
 
 def _against(cell: CellReadings, plateau: Sequence[CellReadings]) -> dict[Hashable, float]:
