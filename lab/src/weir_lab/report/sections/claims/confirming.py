@@ -19,7 +19,7 @@ from weir_lab.report.page.blocks import Table, Value
 from weir_lab.report.sections.claims.asked import CANNOT_TELL, NO_DATA, all_cells, change_text, fewest
 from weir_lab.report.sections.claims.contrasts import Pair, ratio_over
 from weir_lab.theory.linear import Answer, Estimate, Within, judge_all
-from weir_lab.theory.units import count_text, rate
+from weir_lab.theory.units import count_text, rate, signed_percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,7 +100,7 @@ def confirm_set(changes: Sequence[Weighed]) -> list[Confirmed]:
         rates = [sum(cell.mean_throughput for cell in side) / len(one.pairs) for side in (cells[::2], cells[1::2])]
         evidence = (
             f"throughput goes from {rate(rates[0])} to {rate(rates[1])} requests/s and changes by "
-            f"{change_text(one.estimate, answer.alpha)}, and {change.more.percent:+g} % or beyond was asked for; interval of "
+            f"{change_text(one.estimate, answer.alpha)}, and {signed_percent(change.more.percent)} % or beyond was asked for; interval of "
             f"{100.0 * (1.0 - answer.alpha):.4g} %, {fewest(cells)} runs or more of each"
         )
         if answer.answer is Answer.CANNOT_TELL:

@@ -45,6 +45,7 @@ from weir_lab.report.sections.claims.asked import (
     Asked,
     Known,
     all_cells,
+    cell_words,
     change_text,
     compared,
     fewest,
@@ -299,7 +300,7 @@ def _longest_stage(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> A
             for one in (ratios[nearest].value, *Within(ratios[nearest]).interval(alpha))
         ]
         return (
-            f"at the maximum ({on[0].cell.name}, mean of {count_text(len(on), 'level')}) a request is {ends[0]} times ({ends[1]} to "
+            f"at the maximum ({cell_words(on[0])}, mean of {count_text(len(on), 'level')}) a request is {ends[0]} times ({ends[1]} to "
             f"{ends[2]}) as long in stage {stage} as in stage {nearest}, the next"
         )
 
@@ -391,7 +392,7 @@ def _counted(name: str, question: Counted) -> Asked:
 def _law(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:
     if not cells:
         return Known(NO_DATA, "no cell has these settings")
-    found: dict[str, Estimate] = {}
+    found: dict[CellReadings, Estimate] = {}
     for cell in cells:
         one = (
             level_against_one([cell], all_cells(task), lambda run: 1.0 + run.law_deviation)
@@ -399,17 +400,20 @@ def _law(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> Asked | Kno
             else law_of_trace(cell.runs[0], _window_s(task, cell))
         )
         if one is not None:
-            found[cell.cell.name] = one
+            found[cell] = one
     if not found:
         return Known(NO_DATA, "cells with two runs, or one that is long enough for parts, are needed")
     margin = float(claim.args.get("percent", 1.0))
     low, high = within_percent(margin)
-    name = max(found, key=lambda one: abs(found[one].value))
+    worst = max(found, key=lambda one: abs(found[one].value))
 
     def evidence(alpha: float) -> str:
         left = len(cells) - len(found)
         rest = f"; {count_text(left, 'cell')} with one run left out" if left else ""
-        return f"largest deviation of {count_text(len(found), 'cell')} from N / X: {change_text(found[name], alpha)} ({name}){rest}"
+        return (
+            f"largest deviation of {count_text(len(found), 'cell')} from N / X: {change_text(found[worst], alpha)} "
+            f"({cell_words(worst)}){rest}"
+        )
 
     return Asked(tuple(Within(one, low, high) for one in found.values()), evidence, fewest(cells))
 

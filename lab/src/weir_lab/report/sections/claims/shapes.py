@@ -35,6 +35,7 @@ from weir_lab.report.sections.claims.asked import (
     Asked,
     Known,
     all_cells,
+    cell_words,
     change_text,
     compared,
     fewest,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from weir_lab.design.whole.sets import Ruled
     from weir_lab.report.common import Task
     from weir_lab.report.numbers.readings import CellReadings, Reading
+    from weir_lab.theory.linear import Question
 
 __all__ = ["SHAPE_RULES"]
 
@@ -81,8 +83,8 @@ def _change_within(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> A
     limits = (-math.inf if low <= -100.0 else math.log1p(low / 100.0), math.log1p(high / 100.0))
 
     def evidence(alpha: float) -> str:
-        name = response_name(claim)
-        return f"{name} changes by {change_text(estimate, alpha)} ({pairs_text(claim, pairs)}); asked was {low:g} to {high:g} %"
+        found = f"{response_name(claim)} changes by {change_text(estimate, alpha)} ({pairs_text(claim, pairs)})"
+        return f"{found}; asked was {number(low, 1)} to {number(high, 1)} %"
 
     return Asked(
         (Within(estimate, *limits),), evidence, fewest([cell for pair in pairs for cell in (pair.base, pair.other)])
@@ -108,13 +110,13 @@ def _stronger_with(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> A
         difference = model.contrast({key: weight for key, weight in weights.items() if weight})
     except LayoutError:
         return Known(NO_DATA, TOO_FEW)
-    ends = [(pair.base.level(by), pair.other.level(by)) for pairs in found for pair in pairs]
+    ends = [", ".join(dict.fromkeys(str(pairs[place].base.level(by)) for pairs in found)) for place in (0, 1)]
 
     def evidence(alpha: float) -> str:
         changes = [change_text(one, alpha) for one in parts]
         return (
-            f"with {_words(factor)} {response_name(claim)} changes by {changes[0]} at the low level of {_words(by)} ({ends[0][0]}) and by "
-            f"{changes[1]} at the high one ({ends[-1][0]}); the second over the first is {change_text(difference, alpha)}"
+            f"over {_words(factor)} {response_name(claim)} changes by {changes[0]} at the low level of {_words(by)} ({ends[0]}) and by "
+            f"{changes[1]} at the high one ({ends[1]}); the second over the first is {change_text(difference, alpha)}"
         )
 
     grows = claim.args["sign"] == "+"
@@ -159,7 +161,7 @@ def _longest_stages(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> 
         order = sorted(STAGES, key=lambda stage: -sum(one[stage] for one in known))
         low, high = (number(math.exp(min(end, 700.0)), 2) for end in Within(ratios[nearest]).interval(alpha))
         return (
-            f"at the maximum ({on[0].cell.name}) stages by length are {', '.join(order)}; stage {nearest[0]} is {low} to {high} times as "
+            f"at the maximum ({cell_words(on[0])}) stages by length are {', '.join(order)}; stage {nearest[0]} is {low} to {high} times as "
             f"long as stage {nearest[1]}"
         )
 
@@ -203,7 +205,7 @@ def _saturates_at(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> As
             ends.append(f"{change_text(group[cell], alpha)} at {count_text(cell.settings.clients, 'client')}")
         return f"against the plateau ({maximum.text}) throughput changes by {' and by '.join(ends)}"
 
-    questions = (
+    questions: tuple[Question, ...] = (
         AnyOf(tuple(Within(one, limit) for one in inside.values())),
         *(Within(one, -math.inf, limit) for one in below.values()),
     )

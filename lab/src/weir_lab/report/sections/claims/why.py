@@ -2,7 +2,7 @@
 
 The two signs are independent: how much of the time the station is used (its counters), and which part of a request's time grows when more
 clients come (the clients' clocks and the proxy's stamps). What waits for a full link to a client grows outside of the proxy; what waits
-for workers, in the queue; what waits for servers or their links, in the stage backend.
+for workers, in the queue; what waits for servers or their links, in the stage backend, and in the queue once all workers wait there.
 
 *Twice of it* is a bound by operational analysis: with twice the capacity C_i, throughput is at most min(2 C_i, C_j) over the other
 stations j, each with C_j = X / U_j (Denning and Buzen, Computing Surveys 10, 1978).
@@ -21,7 +21,7 @@ from weir_lab.report.numbers.maxima import maximum_of
 from weir_lab.report.numbers.stations import FULL, Usage, bottleneck, usages
 from weir_lab.report.page.blocks import Text
 from weir_lab.report.sections.claims.asked import NO_DATA
-from weir_lab.theory.units import count_text, number, rate
+from weir_lab.theory.units import count_text, number, rate, signed_percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -158,6 +158,9 @@ def _second_sign(place: _Place, station: str) -> str:
     expected = _GROWS.get(station)
     if expected is None:
         return f"{grown}, {share}."
+    held = next((one.station for one in usages(last, None) if one.holds and one.share >= FULL), "")
+    if held and most == "queue" and "backend" in expected:
+        return f"{grown}, {share}, which agrees: the {held} wait for the {station}, and requests for the {held}."
     agrees = "which agrees" if most in expected else "which does not agree: another place may limit"
     return f"{grown}, {share}, {agrees}."
 
@@ -175,21 +178,20 @@ def _growth(first: CellReadings, last: CellReadings) -> dict[str, float]:
 
 
 def _twice(stations: Sequence[Usage], station: str, throughput: float) -> str:
-    """The bound of throughput with twice this station, and who limits then."""
+    """The bound of throughput with twice this station, and who limits then.
+
+    What waits inside for others (workers, readers) is held by the station that limits, and is let go with it: it bounds nothing here.
+    """
     own = next(one for one in stations if one.station == station)
-    # What waits inside for others is no limit of its own before it is full.
-    others = [
-        one for one in stations if one.station != station and one.share > 0.0 and not (one.holds and one.share < FULL)
-    ]
-    bounds = {one.station: throughput / one.share for one in others}
-    doubled = 2.0 * throughput / own.share
+    others = [one for one in stations if one.station != station and one.share > 0.0 and not one.holds]
+    bounds = {one.station: throughput / min(one.share, 1.0) for one in others}
+    doubled = 2.0 * throughput / max(0.5, min(own.share, 1.0))
     nearest = min(bounds, key=lambda name: bounds[name], default="")
-    if nearest and bounds[nearest] < doubled:
-        return (
-            f"With twice the {station} throughput is at most {rate(bounds[nearest])} requests/s "
-            f"({100.0 * (bounds[nearest] / throughput - 1.0):+.0f} %), where the {nearest} are full."
-        )
-    return f"With twice the {station} throughput is at most {rate(doubled)} requests/s ({100.0 * (doubled / throughput - 1.0):+.0f} %)."
+    limited = nearest != "" and bounds[nearest] < doubled
+    bound = bounds[nearest] if limited else doubled
+    gain = signed_percent(100.0 * (bound / throughput - 1.0))
+    reported = f"With twice the {station} throughput is at most {rate(bound)} requests/s ({gain} %)"
+    return f"{reported}, where the {nearest} are full." if limited else f"{reported}."
 
 
 def _said(one: Confirmed, station: str = "") -> str:
