@@ -260,7 +260,7 @@ def _judged(
         )
         own = [next(confirmed) for _ in spec.more]
         shown = [why(task, own), confirming_table(spec.name, own)] if task is not None and section.blocks else []
-        more = [readings[one.file, False] for one in spec.more if (one.file, False) in readings] if shown else []
+        more = [readings[one.file, False] for one in spec.more if (one.file, False) in readings]
         judged.append(
             (
                 replace(
