@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from weir_lab.design import ScheduledRun
+    from weir_lab.design.topology import Links
     from weir_lab.design.whole.sets import StudySet
 
 REQUESTS = 1200
@@ -49,7 +50,7 @@ class Truth:
     slow_block: float = 1.0  # the machine's speed in the second block
     yardstick: bool = False  # whether one was read
 
-    def parts(self, settings: Settings) -> tuple[float, dict[str, float]]:
+    def parts(self, settings: Settings, links: Links) -> tuple[float, dict[str, float]]:
         """Requests per second, and the response time of each operation in ms."""
         ratio = settings.write_ratio
         costs = {"get": 1.0, "set": 1.0 + self.replica_share * (settings.replicas - 1)}
@@ -66,7 +67,7 @@ class Truth:
         proxied = self.proxy_gain if settings.path is RequestPath.PROXY else 1.0
         rate = 1e3 * settings.population / alone_ms * proxied * (gain if event else 1.0)
         if self.links:
-            bound = tightest(settings, Study.model_fields["topology"].default.links)
+            bound = tightest(settings, links)
             rate = min(rate, HEADERS * bound.requests_per_s)
         if settings.path is RequestPath.PROXY and settings.workers:
             rate = min(rate, 1e3 * settings.workers * settings.proxies / self.worker_ms)
@@ -121,7 +122,7 @@ def _write_run(folder: Path, made: Study, run: ScheduledRun, truth: Truth) -> No
         ]  # fmt: skip
         write_json(folder / "pairs.json", {"schema": "weir.pairs/1", "seconds": made.plan.measured_s, "pairs": pairs})
     elif made.kind.runs_load:
-        _write_load(folder, settings, rng, truth, made.kind, truth.slow_block if run.repetition == 2 else 1.0)
+        _write_load(folder, made, settings, rng, truth, truth.slow_block if run.repetition == 2 else 1.0)
     meta = run_meta(made, run)
     verdict = Verdict(valid=True, reasons=[], flags=[])
     write_json(
@@ -131,9 +132,9 @@ def _write_run(folder: Path, made: Study, run: ScheduledRun, truth: Truth) -> No
 
 
 def _write_load(
-    folder: Path, settings: Settings, rng: np.random.Generator, truth: Truth, kind: Kind, machine: float
+    folder: Path, made: Study, settings: Settings, rng: np.random.Generator, truth: Truth, machine: float
 ) -> None:
-    rate, times_ms = truth.parts(settings)
+    rate, times_ms = truth.parts(settings, made.topology.links)
     speed = machine * float(np.exp(rng.normal(0.0, truth.spread)))
     rate *= speed
     shares = {name: (settings.write_ratio if name == "set" else 1.0 - settings.write_ratio) for name in times_ms}
@@ -147,7 +148,7 @@ def _write_load(
     times = {name: np.maximum(1, part * factor).astype(np.int64) for name, part in times.items()}
     total = sum(part.size for part in times.values())
     duration_ns = int(total / rate * 1e9)
-    write_json(folder / "load.json", _load(settings, times, rate, duration_ns, rng, truth, kind))
+    write_json(folder / "load.json", _load(settings, times, rate, duration_ns, rng, truth, made.kind))
     roles = {role.value: RoleCpu(cpu_ns=int(share * duration_ns)) for role, share in _cores(settings).items()}
     busy = sum(role.cpu_ns for role in roles.values())
     yardstick = {str(core): 200_000.0 / machine for core in range(8)} if truth.yardstick else {}

@@ -61,7 +61,7 @@ def test_every_study_of_a_crew_lets_all_of_it_serve(file: Path) -> None:
 def loaded_over_links(name: str) -> list[Study]:
     """Designs of one study that load machines with links, at the pace night; what placing a key costs is a matter of this machine."""
     found = load_set(STUDIES / f"{name}.set.toml")
-    files = [file for file in found.files if file not in found.without_network]
+    files = [file for file in found.designs if file not in found.without_network]
     studies = [load_study(STUDIES / file, "night") for file in files]
     return [study for study in studies if study.kind in (Kind.LOAD, Kind.TRACE)]
 
@@ -78,6 +78,36 @@ def test_all_designs_of_a_study_have_the_same_machines_and_these_fit_two_cores(n
         assert all(topology.cpus(machine) for machine in shape_of(cells_of(study)).machines)
         assert "topology.cpu" in study.assumed
         assert ("topology.links" in study.assumed) == (name != "s5"), "only S5 measured links"
+
+
+@pytest.mark.parametrize("name", ["s1", "s2", "s3", "s4", "s5"])
+def test_a_confirming_run_changes_the_named_station_alone_and_all_of_them_fit_into_half_an_hour(name: str) -> None:
+    found = load_set(STUDIES / f"{name}.set.toml")
+    usual = loaded_over_links(name)[0].topology.model_dump()
+    seconds = 0.0
+    for file in found.confirming:
+        study = load_study(STUDIES / file, "night")
+        changes = {one.changes: one for section in found.sections for one in section.more if one.file == file}
+        assert len(changes) == 1, "one station"
+        ((station, more),) = changes.items()
+        tier, _, what = station.partition(" ")
+        where = {
+            "uplinks": ("links", f"{tier}_mbit_s"),
+            "CPU quotas": ("cpu", {"memcached": "server"}.get(tier, tier)),
+        }.get(what)
+        assert (where is None) == (more.setting == station)
+        wanted = {name: dict(part) if isinstance(part, dict) else part for name, part in usual.items()}
+        if where is not None:
+            wanted[where[0]][where[1]] *= more.times
+        assert study.topology.model_dump() == wanted
+        study.topology.require_room(shape_of(cells_of(study)), 2)
+        assert study.source == "Weir"
+        assert len(cells_of(study)) <= 3
+        plan = study.plan.night
+        assert plan is not None
+        seconds += estimate(study).seconds_min * (plan.headline_runs + 1)
+    # A fifth of half an hour for each study, four runs of each cell.
+    assert 0.0 < seconds <= 360.0
 
 
 @pytest.mark.parametrize("name", ["s1-trace", "s1-control", "s2-trace1", "s2-nomw"])
@@ -163,7 +193,8 @@ def test_a_plan_can_be_made_at_every_pace(row_id: str, pace: str) -> None:
 
 
 def test_there_is_a_study_for_every_design_and_each_says_which() -> None:
-    sources = [load_study(file).source for file in sorted(STUDIES.glob("s[1-5]-*.toml"))]
+    files = [file for file in sorted(STUDIES.glob("s[1-5]-*.toml")) if "-more-" not in file.name]
+    sources = [load_study(file).source for file in files]
     # What is ours says so.
     assert sorted(map(str, sources)) == sorted([*ROWS, "Weir", "Weir"])
     assert len(ROWS) == 34

@@ -125,7 +125,7 @@ def test_claims_compare_named_levels(report: Report) -> None:
     verdicts = {finding.name: finding.verdict for finding in report.findings}
     assert verdicts == {"cost": "holds", "peer": "holds", "peer-much": "does not hold", "nobody": "no data"}
     evidence = next(finding.evidence for finding in report.findings if finding.name == "peer")
-    assert "beside-proxy-nutcracker-C64 to beside-proxy-weir-C64" in evidence
+    assert "(nutcracker to weir, through the proxy, 64 clients)" in evidence
 
 
 def test_models_are_made_of_the_subject_whose_stages_are_known(report: Report) -> None:

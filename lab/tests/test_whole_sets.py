@@ -18,25 +18,56 @@ from weir_lab.bench.sweep.run import Wanted
 from weir_lab.bench.sweep.sets import Part, part_of, plan_parts, take_files
 from weir_lab.bench.testbeds import TestbedKind
 from weir_lab.cli import app
-from weir_lab.design import Kind, Settings, load_study, parse_study
+from weir_lab.design import Kind, Settings, cells_of, load_study, parse_study
 from weir_lab.design.topology import Links
-from weir_lab.design.whole.sets import Claim, SectionSpec, StudySet, known_sets, load_set
+from weir_lab.design.whole.sets import (
+    Claim,
+    ExpectedCurve,
+    Hypothesis,
+    More,
+    Ruled,
+    SectionSpec,
+    StudySet,
+    known_sets,
+    load_set,
+)
 from weir_lab.design.whole.variants import with_event_engine
 from weir_lab.errors import StudyError
 from weir_lab.report.numbers.published import printed_maxima
+from weir_lab.report.numbers.readings import CellReadings
 from weir_lab.report.numbers.stations import Usage, bottleneck, link_bounds, tightest
 from weir_lab.report.numbers.sweeps import TwoLevelFactor
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel, draw
-from weir_lab.report.sections.claims import RULES, rules
+from weir_lab.report.sections.claims import RULES, confirming, rules
+from weir_lab.report.sections.claims.asked import levels_of
+from weir_lab.report.sections.claims.contrasts import ends_over, pairs_over
 
 DATA = Path(__file__).parent / "data" / "whole"
 STUDIES = Path(__file__).parents[2] / "studies"
 SETS = ["s1", "s2", "s3", "s4", "s5"]
 DESIGNS = list(csv.DictReader((Path(__file__).parent / "oracles" / "experiments.csv").read_text().splitlines()))
-# Figures of the studies that show data: S1 1 to 18, S2 2 to 14 (1 is the architecture), S3 3 to 35 (1 and 2 are drawings), S5 2 to 34 (the
-# others have no usable caption). Those of S4 have no numbers.
-FIGURES = {"s1": range(1, 19), "s2": range(2, 15), "s3": range(3, 36), "s5": range(2, 35)}
+# What each figure of the studies shows, read from their captions and texts. Those of S4 have no numbers.
+CAPTIONS = list(csv.DictReader((Path(__file__).parent / "oracles" / "figures.csv").read_text().splitlines()))
+# Which of our figures can show what; what nobody can redraw (drawings, other experiments) is `none`.
+SHOWN_BY = {
+    "throughput": {"throughput"},
+    "both": {"throughput", "response"},
+    "response": {"response", "response-get", "response-set", "scalability"},
+    "percentiles": {"percentiles"},
+    "proxy": {"proxy"},
+    "queue-service": {"queue-service"},
+    "queue-length": {"queue-length"},
+    "stages": {"stages"},
+    "stage-histograms": {"stage-histograms"},
+    "histograms": {"histograms"},
+    "slope": {"slope"},
+    "sides": {"sides"},
+    "relative": {"relative"},
+    "scalability": {"scalability"},
+    "trace": {"trace", "trace1", "trace1-10s", "local", "nomw"},
+    "split": {"throughput", "percentiles", "stages"},
+}
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -46,12 +77,12 @@ def test_a_set_has_every_design_of_its_study_with_its_engine(name: str) -> None:
     # The same hour in windows of 10 s is looked at, not run again.
     again = {"s2-trace10.toml"} if any(section.windows_s == [1, 10] for section in study_set.sections) else set()
     # What the study did not have is ours, and has no conclusion of the study.
-    ours = {file for file in study_set.files if load_study(STUDIES / file).source == "Weir"}
+    ours = {file for file in study_set.designs if load_study(STUDIES / file).source == "Weir"}
     assert ours == {"s1": {"s1-control.toml"}, "s2": {"s2-price.toml"}}.get(name, set())
     assert not any(section.claims for section in study_set.sections if ours & set(section.files))
-    assert set(study_set.files) - ours | again == wanted
+    assert set(study_set.designs) - ours | again == wanted
     assert study_set.published == name.upper()
-    for file in study_set.files:
+    for file in study_set.designs:
         study = load_study(STUDIES / file)
         if study.kind.runs_load and (study.fixed | study.factors)["path"] in ("proxy", ["direct", "proxy"]):
             assert study.fixed["engine"] == study_set.engine == {"s3": "pool", "s5": "pool"}.get(name, "split")
@@ -65,16 +96,28 @@ def test_no_hour_of_a_night_goes_to_a_trace_of_another_engine() -> None:
     assert load_set(STUDIES / "s1.set.toml").engines_beside("s1-max.toml", "night")
 
 
-@pytest.mark.parametrize("name", FIGURES)
-def test_every_figure_of_a_study_is_redrawn(name: str) -> None:
-    study_set = load_set(STUDIES / f"{name}.set.toml")
+def numbers_in(text: str) -> set[int]:
     found: set[int] = set()
-    for section in study_set.sections:
-        for text in section.redraws.values():
-            for first, last in re.findall(r"(\d+) to (\d+)", text):
-                found |= set(range(int(first), int(last) + 1))
-            found |= {int(number) for number in re.findall(r"\d+", text)}
-    assert found == set(FIGURES[name])
+    for first, last in re.findall(r"(\d+) to (\d+)", text):
+        found |= set(range(int(first), int(last) + 1))
+    return found | {int(number) for number in re.findall(r"\d+", text)}
+
+
+@pytest.mark.parametrize("name", ["s1", "s2", "s3", "s5"])
+def test_every_figure_of_a_study_is_redrawn_where_it_shows_the_same(name: str) -> None:
+    """S5's figures of the proxy and of the clients were exchanged, and S3's of reads and writes taken for throughput and time."""
+    captions = {int(row["figure"]): row for row in CAPTIONS if row["study"] == name.upper()}
+    found: set[tuple[int, str]] = set()
+    for section in load_set(STUDIES / f"{name}.set.toml").sections:
+        for ours, text in section.redraws.items():
+            for number in numbers_in(text):
+                row = captions[number]
+                assert row["section"] == section.name, f"Figure {number} is of {row['section']}"
+                assert ours in SHOWN_BY[row["shows"]], f"Figure {number} shows {row['shows']}, and {ours} does not"
+                found.add((number, ours))
+    assert {number for number, _ in found} == {number for number, row in captions.items() if row["shows"] != "none"}
+    both = {number for number, row in captions.items() if row["shows"] == "both"}
+    assert {(number, ours) for number in both for ours in ("throughput", "response")} <= found
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -87,8 +130,9 @@ def test_every_known_error_of_a_study_stands_in_a_section(name: str) -> None:
 @pytest.mark.parametrize("name", known_sets(STUDIES))
 def test_claims_have_rules_and_settings_and_printed_tables_can_be_read(name: str) -> None:
     study_set = load_set(STUDIES / f"{name}.set.toml")
-    claims = [claim for section in study_set.sections for claim in section.claims]
+    claims: list[Ruled] = [claim for section in study_set.sections for claim in section.claims]
     assert claims
+    claims += [one for section in study_set.sections for one in section.hypotheses if not one.why_not]
     assert len({claim.name for claim in claims}) == len(claims)
     for claim in claims:
         assert claim.rule in RULES
@@ -99,6 +143,51 @@ def test_claims_have_rules_and_settings_and_printed_tables_can_be_read(name: str
             assert printed
             # A table without notes gave "432 clients, None".
             assert not any("None" in one.where for one in printed)
+
+
+def planned(files: list[str]) -> list[CellReadings]:
+    """The cells that a night makes, each with one run of which only its folder is known."""
+    found = []
+    for file in files:
+        run: Any = SimpleNamespace(run=SimpleNamespace(folder=Path(file) / "runs" / "one"))
+        found += [CellReadings(cell, (run,)) for cell in cells_of(load_study(STUDIES / file, "night"))]
+    return found
+
+
+@pytest.mark.parametrize("name", known_sets(STUDIES))
+def test_what_is_asked_can_be_answered_by_the_cells_that_a_night_makes(name: str) -> None:
+    for section in load_set(STUDIES / f"{name}.set.toml").sections:
+        every = planned(section.files)
+        asked: list[Ruled] = [*section.claims, *(one for one in section.hypotheses if one.rule)]
+        for one in asked:
+            cells = [
+                cell
+                for cell in every
+                if all(getattr(cell.settings, setting) == level for setting, level in one.at.items())
+            ]
+            assert cells, one.name
+            if one.rule == "stronger_with":
+                assert ends_over(cells, str(one.args["factor"]), str(one.args["by"])), one.name
+            elif "from" in one.args:
+                assert pairs_over(cells, str(one.args["factor"]), one.args["from"], one.args["to"]), one.name
+            elif "factor" in one.args:
+                levels = levels_of(one, cells)
+                assert len(levels) > 1, one.name
+                for end in ("low", "high"):
+                    assert one.args.get(end, levels[0]) in levels, one.name
+                assert pairs_over(cells, str(one.args["factor"]), levels[0], levels[-1]), one.name
+            elif one.rule == "saturates_at":
+                clients = {cell.settings.clients for cell in cells}
+                low, high = float(one.args["low"]), float(one.args["high"])
+                assert any(level < low for level in clients), one.name
+                assert any(low <= level <= high for level in clients), one.name
+        for more in section.more:
+            changed: Any = SimpleNamespace(cells=planned([more.file]))
+            task: Any = SimpleNamespace(sweeps=[SimpleNamespace(cells=every)])
+            assert confirming.pairs_of(more, task, changed), (section.name, more.changes)
+            assert set(more.at) <= set(Settings.model_fields)
+        drawn = {curve.figure for one in section.hypotheses for curve in one.expected}
+        assert drawn <= set(section.redraws), "an expected curve belongs to a figure of the study"
 
 
 def test_a_file_without_a_network_that_no_section_has_is_a_fault(tmp_path: Path) -> None:
@@ -148,7 +237,11 @@ def test_a_list_writes_nothing_and_says_what_is_left(tmp_path: Path) -> None:
     assert after[-1] != lines[-1]
 
 
-@pytest.mark.parametrize("file", sorted(STUDIES.glob("s[1-5]-*.toml")), ids=lambda file: str(file.stem))
+@pytest.mark.parametrize(
+    "file",
+    [file for file in sorted(STUDIES.glob("s[1-5]-*.toml")) if "-more-" not in file.name],
+    ids=lambda file: str(file.stem),
+)
 def test_the_sibling_with_the_event_engine_is_a_sound_study(file: Path) -> None:
     text = file.read_text()
     sibling = with_event_engine(text)
@@ -226,9 +319,9 @@ def test_every_key_of_a_set_is_documented_and_no_other() -> None:
     keys_of_a_set, _, conclusions = page.partition("## What the page decides by rule")
     rows = [row.split(" | ")[0] for row in keys_of_a_set.splitlines() if row.startswith("| `")]
     documented = {word for row in rows for word in re.findall(r"`([a-z_]+)`", row)}
-    models = (StudySet, SectionSpec, Claim)
+    models = (StudySet, SectionSpec, Claim, Hypothesis, ExpectedCurve, More)
     keys = {field.alias or name for model in models for name, field in model.model_fields.items()}
-    assert documented == keys - {"sections", "claims"}
+    assert documented == keys - {"sections", "claims", "hypotheses", "more"}
     rows = [row.split(" | ")[0] for row in conclusions.splitlines() if row.startswith("| `")]
     assert {word for row in rows for word in re.findall(r"`([a-z_]+)`", row)} == set(RULES)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import tomllib
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from weir_lab.errors import StudyError
 
@@ -21,8 +21,12 @@ __all__ = [
     "HEADLINES",
     "KINDS",
     "Claim",
+    "ExpectedCurve",
+    "Hypothesis",
     "Margins",
+    "More",
     "PublishedSource",
+    "Ruled",
     "SectionSpec",
     "StudySet",
     "known_sets",
@@ -70,14 +74,110 @@ class Margins(_Strict):
 DEFAULT_MARGINS = Margins()
 
 
-class Claim(_Strict):
-    """A sentence of the earlier study, and the rule that holds it against data (`claims`)."""
+class Ruled(_Strict):
+    """A sentence, by its name, with the rule that holds it against data (`claims`); ``at`` keeps the cells with these settings."""
 
     name: str
-    claim: Annotated[str, Field(min_length=10)]
     rule: str
     at: dict[str, int | float | str] = Field(default_factory=dict)
     args: dict[str, str | float | int | bool] = Field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The sentence."""
+        raise NotImplementedError
+
+    @property
+    def no_rule(self) -> str:
+        """Why no rule can answer it here; empty where one can."""
+        return ""
+
+
+class Claim(Ruled):
+    """A sentence that the earlier study concluded."""
+
+    claim: Annotated[str, Field(min_length=10)]
+
+    @property
+    def text(self) -> str:
+        """The sentence."""
+        return self.claim
+
+
+class ExpectedCurve(_Strict):
+    """Points of a curve that was expected, drawn dashed in a figure of the section: ``values`` at ``levels`` of the figure's x axis.
+
+    ``figure`` is the name of the figure, ``panel`` a part of the titles of its panels (all without it). ``metric`` says how the values are
+    brought to the speed of the machines: rates in requests/s, times in ms, or, of ``relative``, multiples of what was measured at the
+    first level, where the study gave its axis no unit.
+    """
+
+    figure: str
+    panel: str = ""
+    metric: Literal["throughput", "response_time", "relative"]
+    levels: Annotated[list[float], Field(min_length=2)]
+    values: Annotated[list[float], Field(min_length=2)]
+
+    @model_validator(mode="after")
+    def _pairs(self) -> ExpectedCurve:
+        if len(self.levels) != len(self.values):
+            raise ValueError(f"{len(self.levels)} levels and {len(self.values)} values: give one value for each level")
+        if sorted(set(self.levels)) != self.levels:
+            raise ValueError("give the levels once each, in ascending order")
+        return self
+
+
+class Hypothesis(Ruled):
+    """What was expected before there were data: by the earlier study, in our words with its numbers, or by us.
+
+    ``study_found`` is what the study itself concluded. Where no rule can hold it against our data, ``why_not`` says why, and there is no
+    ``rule``.
+    """
+
+    hypothesis: Annotated[str, Field(min_length=10)]
+    from_: Annotated[Literal["study", "ours"], Field(alias="from")]
+    rule: str = ""
+    why_not: str = ""
+    study_found: str = ""
+    expected: list[ExpectedCurve] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _answered_or_why_not(self) -> Hypothesis:
+        if bool(self.rule) == bool(self.why_not):
+            raise ValueError("give either the rule that answers it, or why_not")
+        return self
+
+    @property
+    def text(self) -> str:
+        """The sentence."""
+        return self.hypothesis
+
+    @property
+    def no_rule(self) -> str:
+        """Why no rule can answer it here."""
+        return self.why_not
+
+
+class More(_Strict):
+    """Runs of our own in which one station alone was changed, so that what limits is shown by a change of it.
+
+    ``changes`` names the station, ``times`` is what its capacity was multiplied by, ``file`` the study file. Its cells are held against
+    the section's cells with the same settings, but for ``setting`` where the change is one (workers). It is confirmed that the station
+    limits where throughput changes by more than ``percent`` (negative: falls by more).
+    """
+
+    changes: str
+    times: Annotated[float, Field(gt=0.0)]
+    file: str
+    setting: str = ""
+    percent: float
+    at: dict[str, int | float | str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _one_direction(self) -> More:
+        if self.times == 1.0 or (self.times > 1.0) != (self.percent > 0.0) or self.percent <= -100.0:
+            raise ValueError("with more of a station (times > 1) percent is positive, with less of it negative")
+        return self
 
 
 class PublishedSource(_Strict):
@@ -116,6 +216,8 @@ class SectionSpec(_Strict):
     errors: list[str] = Field(default_factory=list)
     redraws: dict[str, str] = Field(default_factory=dict)
     claims: list[Claim] = Field(default_factory=list)
+    hypotheses: list[Hypothesis] = Field(default_factory=list)
+    more: list[More] = Field(default_factory=list)
 
 
 class StudySet(_Strict):
@@ -139,8 +241,18 @@ class StudySet(_Strict):
 
     @property
     def files(self) -> list[str]:
-        """Every study file, once, in the order in which the sections need it."""
+        """Every study file, once, in the order in which the sections need it; those of ``more`` come last."""
+        return list(dict.fromkeys([*self.designs, *self.confirming]))
+
+    @property
+    def designs(self) -> list[str]:
+        """The study files that sections are made of."""
         return list(dict.fromkeys(file for section in self.sections for file in section.files))
+
+    @property
+    def confirming(self) -> list[str]:
+        """The study files in which one station alone was changed."""
+        return list(dict.fromkeys(one.file for section in self.sections for one in section.more))
 
     def engines_beside(self, file: str, pace: str) -> bool:
         """Whether a file is run with the event engine, too: for one figure at the paces quick and night, for every figure at the others.
@@ -163,7 +275,9 @@ class StudySet(_Strict):
 
     def headline(self, file: str) -> bool:
         """Whether all cells of a file are numbers that will be quoted; of the others those at the maximum of a curve are."""
-        return any(file in section.files and section.kind in HEADLINES for section in self.sections)
+        return file in self.confirming or any(
+            file in section.files and section.kind in HEADLINES for section in self.sections
+        )
 
 
 def load_set(path: Path) -> StudySet:

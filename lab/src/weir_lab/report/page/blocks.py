@@ -20,7 +20,19 @@ if TYPE_CHECKING:
 
     from weir_lab.report.page.charts import Panel
 
-__all__ = ["Block", "Entry", "Figure", "Finding", "Report", "Section", "Table", "Text", "Value", "over"]
+__all__ = [
+    "Block",
+    "Entry",
+    "Expectation",
+    "Figure",
+    "Finding",
+    "Report",
+    "Section",
+    "Table",
+    "Text",
+    "Value",
+    "over",
+]
 
 
 @dataclass(frozen=True)
@@ -138,8 +150,20 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Expectation(Finding):
+    """What was expected before there were data, held against them. ``study_found`` is what the study itself concluded of it."""
+
+    whose: str = "study"
+    """``study`` or ``ours``."""
+    study_found: str = ""
+
+
+@dataclass(frozen=True)
 class Section:
-    """A part of the report about one question. ``missing`` says what is not there, and then there are no numbers."""
+    """A part of the report about one question. ``missing`` says what is not there, and then there are no numbers.
+
+    Where there are ``expectations``, each with its answer, they stand in the place of the ``hypothesis``.
+    """
 
     name: str
     title: str
@@ -153,6 +177,11 @@ class Section:
     conclusions: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Attempts that failed a gate, by sweep folder: counted, and nothing is computed from them."""
+    expectations: tuple[Expectation, ...] = ()
+
+    def expected_by(self, whose: str) -> list[Expectation]:
+        """Those of the study, or ours."""
+        return [one for one in self.expectations if one.whose == whose]
 
     @property
     def missing_as(self) -> str:
@@ -195,6 +224,11 @@ class Report:
     def findings(self) -> list[Finding]:
         """All of all sections."""
         return [finding for section in self.sections for finding in section.findings]
+
+    @property
+    def expectations(self) -> list[Expectation]:
+        """All of all sections."""
+        return [one for section in self.sections for one in section.expectations]
 
 
 def over(values: Sequence[float], scale: float = 1.0, digits: int | None = None, *, signed: bool = False) -> Value:

@@ -28,6 +28,7 @@ __all__ = ["LIMITS", "figure_html", "html_page", "markdown_page"]
 LIMITS = "What limits this"
 # What stands in a column of numbers where there is none, or one that is too small to be written out.
 _NUMBERS_TOO = ("–", "no answer", "< 0.0001")
+_EXPECTED = (("study", "What the study expected"), ("ours", "What we expected"))
 _VERDICTS = {"holds": "good", "does not hold": "bad", "cannot tell": "warn", "no data": "mute"}
 
 
@@ -47,6 +48,7 @@ def html_page(report: Report) -> str:
         sections=[(section, [_html(block, numbers) for block in section.blocks]) for section in report.sections],
         findings=report.findings,
         verdicts=_VERDICTS,
+        expected=_EXPECTED,
         limits=LIMITS,
         version=__version__,
         rebuild="How to rebuild and verify" if report.summary else "How to rebuild",
@@ -76,7 +78,8 @@ def markdown_page(report: Report) -> str:
             f"| {_md(one.claim)} | {one.verdict} | {one.p_text} | {_md(one.evidence)} |" for one in report.findings
         ] + [""]
     for section in report.sections:
-        out += [f"## {section.title}", "", f"Question: {section.question}", "", f"Hypothesis: {section.hypothesis}", ""]
+        out += [f"## {section.title}", "", f"Question: {section.question}", ""]
+        out += _expectations(section) or [f"Hypothesis: {section.hypothesis}", ""]
         if section.missing:
             out += [f"**{section.missing_as.capitalize()}:** {section.missing}", ""]
         for block in section.blocks:
@@ -90,6 +93,19 @@ def markdown_page(report: Report) -> str:
         "",
     ]
     return "\n".join(out)
+
+
+def _expectations(section: Section) -> list[str]:
+    out: list[str] = []
+    for whose, caption in _EXPECTED:
+        rows = [
+            f"| {_md(one.claim)} | {one.verdict} | {one.p_text} | {_md(one.evidence)} | {_md(one.study_found) or '–'} |"
+            for one in section.expected_by(whose)
+        ]
+        if rows:
+            head = ["| expected | verdict | p | why | the study found |", "|---|---|---|---|---|"]
+            out += [f"**{caption}**", "", *head, *rows, ""]
+    return out
 
 
 class _Numbers:

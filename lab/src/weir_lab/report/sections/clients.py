@@ -34,6 +34,7 @@ from weir_lab.report.numbers.stations import bottleneck, link_bounds, tightest, 
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Bar, Line, Mark, Panel
 from weir_lab.report.printed_times import means_beside
+from weir_lab.report.sections.comparisons.summaries import study_tables
 from weir_lab.theory.fitting.knee import Curve, Knee, find_knee
 from weir_lab.theory.histogram import Histogram
 from weir_lab.theory.units import count_text, number, rate
@@ -71,11 +72,12 @@ def build(task: Task) -> list[Block]:
         figures += [_proxy_side(task, drawn_own), _queue_and_service(task, drawn_own), _queue_length(task, drawn_own)]
         figures += [_stages(task, drawn_own), stage_histograms(task, maximum_over(task, own).cell)]
     maxima = _maxima(task, lines)
-    tables: list[Block | None] = [maxima, _knees(task, own), _laws(task, own), _stations(task, own)]
-    tables.append(means_beside(task, [cell for one in own for cell in one.cells]))
+    tables: list[Block | None] = [maxima, *study_tables(task)]
+    behind: list[Block | None] = [_knees(task, own), _laws(task, own), _stations(task, own)]
+    behind.append(means_beside(task, [cell for one in own for cell in one.cells]))
     return [
         *_sentences(task, own),
-        *with_tables([*tables[:1], *figures, *tables[1:], _log2(task, maximum_over(task, own).cell)]),
+        *with_tables([*tables, *figures, *behind, _log2(task, maximum_over(task, own).cell)]),
     ]
 
 

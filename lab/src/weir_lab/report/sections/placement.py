@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weir_lab.records import read_json
@@ -17,7 +18,27 @@ if TYPE_CHECKING:
 
     from weir_lab.report.page.blocks import Block, Entry
 
-__all__ = ["build", "conclusions", "summary"]
+__all__ = ["Share", "build", "conclusions", "shares_of", "summary"]
+
+
+@dataclass(frozen=True)
+class Share:
+    """Keys that one server got of all that were placed in all repetitions."""
+
+    servers: int
+    server: int
+    keys: int
+    total: int
+
+    @property
+    def part(self) -> float:
+        """The equal part, 0 to 1."""
+        return 1.0 / self.servers
+
+    @property
+    def equal(self) -> float:
+        """Keys of an equal part."""
+        return self.total / self.servers
 
 
 class _Keys(Record):
@@ -98,6 +119,15 @@ def conclusions(task: Task) -> dict[str, str]:
     """Even or not, per number of servers."""
     counted = _counted(task)
     return {f"keys on {servers} servers": _word(runs, counted) for servers, runs in counted.items()}
+
+
+def shares_of(task: Task) -> list[Share]:
+    """Every server's share, for each number of servers. Repetitions place other keys, so that they count together."""
+    found = []
+    for servers, runs in _counted(task).items():
+        total = sum(sum(run.keys) for run in runs)
+        found += [Share(servers, server, sum(run.keys[server] for run in runs), total) for server in range(servers)]
+    return found
 
 
 def _p(runs: list[_Keys]) -> float:

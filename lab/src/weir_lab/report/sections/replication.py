@@ -19,7 +19,7 @@ from weir_lab.report.common import (
     stage_bar,
     with_tables,
 )
-from weir_lab.report.numbers.comparing import change_between, changes_between, throughput_of
+from weir_lab.report.numbers.comparing import change_between, changes_between, response_of, throughput_of
 from weir_lab.report.numbers.readings import OPERATION_NAMES, operation_s, operation_times, stage_times
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
@@ -52,6 +52,7 @@ def build_replication(task: Task) -> list[Block]:
         _stages_over_replicas(task, cells),
         _scalability(task, cells),
         _stage_percentiles(task, cells),
+        _sides(task, cells),
     ]
     return [
         *_replication_sentences(cells),
@@ -78,6 +79,7 @@ def build_writes(task: Task) -> list[Block]:
         _stages_over_writes(task, cells),
         _relative(task, cells),
         _set_percentiles(task, cells),
+        _sides(task, cells),
     ]
     return [
         *_writes_sentences(cells),
@@ -228,6 +230,28 @@ def _stage_percentiles(task: Task, cells: Sequence[CellReadings]) -> Figure | No
             )
     text = "Percentiles of the requests of all runs of a cell; logarithmic axis; S servers, R replicas."
     return figure(task, "stage-percentiles", "Queue and server time per operation", panels, text)
+
+
+def _sides(task: Task, cells: Sequence[CellReadings]) -> Figure | None:
+    """The mean response time as clients see it and as the proxy does, cell by cell: whether their distance is the same everywhere."""
+    ordered = [cell for servers in _servers(cells) for cell in _of(cells, servers=servers)]
+    names = tuple(
+        f"S{cell.settings.servers} R{cell.settings.replicas} {100 * cell.settings.write_ratio:g} %" for cell in ordered
+    )
+    values: list[tuple[str, Callable[[Reading], float | None]]] = [
+        ("at the clients", response_of),
+        ("in the proxy", lambda run: run.residence_s),
+    ]
+    lines = []
+    for place, (name, value) in enumerate(values):
+        marks = [mark(cell, float(index), value, 1e3) for index, cell in enumerate(ordered)]
+        lines.append(Line(name, tuple(one for one in marks if one), LOOKS[place]))
+    panel = Panel("", Axis("", names=names), Axis("Response time (ms)"), tuple(line for line in lines if line.marks))
+    text = (
+        method(cells)
+        + " S servers, R replicas, share of writes. Between the lines: network, clients, and bytes that no stamp saw yet."
+    )
+    return figure(task, "sides", "Response time at the clients and in the proxy", [panel], text)
 
 
 def _cells_table(task: Task, cells: Sequence[CellReadings]) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ from weir_lab.report.common import Task, design_rows
 from weir_lab.report.numbers.comparing import basis_of
 from weir_lab.report.numbers.findings import SENTENCES_MAX
 from weir_lab.report.numbers.readings import SweepReadings, read_cells
-from weir_lab.report.page.blocks import Report, Section, Text
+from weir_lab.report.page.blocks import Expectation, Report, Section, Text
 from weir_lab.report.sections import (
     clients,
     effects,
@@ -26,7 +27,16 @@ from weir_lab.report.sections import (
     smaller,
     traces,
 )
-from weir_lab.report.sections.claims import FAMILY_TEXT, Held, judge_set
+from weir_lab.report.sections.claims import (
+    FAMILY_TEXT,
+    Held,
+    Weighed,
+    confirm_set,
+    confirming_table,
+    judge_set,
+    why,
+    with_expected,
+)
 from weir_lab.report.sections.comparisons import beside, overhead
 from weir_lab.report.sets.quotas import quota_check, quota_limits
 from weir_lab.theory.units import count_text
@@ -42,6 +52,7 @@ if TYPE_CHECKING:
 __all__ = ["Sources", "assemble", "facts_of"]
 
 _SUMMARY_MAX = SENTENCES_MAX
+_VERDICTS = ("holds", "does not hold", "cannot tell", "no data")
 
 
 @dataclass(frozen=True)
@@ -105,7 +116,7 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
         _section(study_set, spec, readings, sources, known[0] if known else None, pace) for spec in study_set.sections
     ]
     checks = [check for *_, task in parts if task is not None and (check := quota_check(study_set, task)) is not None]
-    sections = _judged(study_set, parts)
+    sections = _judged(study_set, parts, readings, sources)
     if strict:
         absent = [f"{section.title}: {section.missing}" for section, *_ in sections if section.missing]
         if absent:
@@ -133,7 +144,7 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
         under=f"Pace {pace}, testbed {testbed},",
         limits=(_made(whole, list(readings.values())), *quota_limits(checks)),
         details=others,
-        findings_text=FAMILY_TEXT if any(section.findings for section in whole) else "",
+        findings_text=FAMILY_TEXT if any(section.findings or section.expectations for section in whole) else "",
         steps=(
             (
                 "The twin of this page (the same name, .json) has every number with the run folders that it comes from. Its numbers are "
@@ -186,7 +197,7 @@ def _section(
     elif task is not None:
         try:
             kind = _BUILDERS[spec.kind]
-            blocks = kind.build(task)
+            blocks = with_expected(kind.build(task), task)
             line = kind.summary(task) if kind.summary is not None else ""
             concluded = kind.conclusions(task) if kind.conclusions is not None else {}
         except (ValueError, ReportError) as error:
@@ -222,18 +233,49 @@ def _section(
     )
 
 
-def _judged(study_set: StudySet, parts: Sequence[tuple[Section, str, Task | None]]) -> list[tuple[Section, str]]:
-    """With the conclusions of all sections, which are judged together."""
+def _judged(
+    study_set: StudySet,
+    parts: Sequence[tuple[Section, str, Task | None]],
+    readings: Mapping[tuple[str, bool], SweepReadings],
+    sources: Sources,
+) -> list[tuple[Section, str]]:
+    """With the conclusions and expectations of all sections, which are judged together, and with what was changed to confirm them."""
+    places = list(zip(study_set.sections, parts, strict=True))
     held = [
-        Held(claim, task, section.missing)
-        for spec, (section, _, task) in zip(study_set.sections, parts, strict=True)
-        for claim in spec.claims
+        Held(one, task, section.missing)
+        for spec, (section, _, task) in places
+        for one in (*spec.claims, *spec.hypotheses)
     ]
     found = iter(judge_set(held))
-    return [
-        (replace(section, findings=tuple(next(found) for _ in spec.claims)), line)
-        for spec, (section, line, _) in zip(study_set.sections, parts, strict=True)
+    changes = [
+        Weighed(more, task, readings.get((more.file, False))) for spec, (_, _, task) in places for more in spec.more
     ]
+    confirmed = iter(confirm_set(changes))
+    judged = []
+    for spec, (section, line, task) in places:
+        findings = tuple(next(found) for _ in spec.claims)
+        expectations = tuple(
+            Expectation(one.name, one.claim, one.verdict, one.evidence, one.p, hypothesis.from_, hypothesis.study_found)
+            for hypothesis, one in zip(spec.hypotheses, itertools.islice(found, len(spec.hypotheses)), strict=True)
+        )
+        own = [next(confirmed) for _ in spec.more]
+        shown = [why(task, own), confirming_table(spec.name, own)] if task is not None and section.blocks else []
+        more = [readings[one.file, False] for one in spec.more if (one.file, False) in readings]
+        judged.append(
+            (
+                replace(
+                    section,
+                    findings=findings,
+                    expectations=expectations,
+                    blocks=(*section.blocks, *(block for block in shown if block is not None)),
+                    conclusions=section.conclusions | {f"runs with {one.changed_text}": one.verdict for one in own},
+                    runs=section.runs | {_key(sources, one): one.run_names for one in more},
+                    left_out=section.left_out | {_key(sources, one): one.invalid_names for one in more if one.invalid},
+                ),
+                line,
+            )
+        )
+    return judged
 
 
 def _key(sources: Sources, sweep: SweepReadings) -> str:
@@ -316,8 +358,20 @@ def _summary(
         )
         last.append(f"Of {count_text(len(findings), 'conclusion')} of the study, on our data {reported}.")
     kept = sorted(lines, key=lambda name: rank[name])[: _SUMMARY_MAX - len(last)]
-    others = tuple(line for name, line in lines.items() if name not in kept)
+    others = tuple(line for name, line in lines.items() if name not in kept) + _expected_lines(sections)
     return (*(lines[name] for name in lines if name in kept), *last), others
+
+
+def _expected_lines(sections: tuple[Section, ...]) -> tuple[str, ...]:
+    """How many expectations held, those of the study and ours."""
+    found = []
+    for whose, of in (("study", "of the study"), ("ours", "of ours")):
+        own = [one for section in sections for one in section.expected_by(whose)]
+        counted = Counter(one.verdict for one in own)
+        reported = ", ".join(f"{verdict} {counted[verdict]}" for verdict in _VERDICTS if counted[verdict])
+        if own:
+            found.append(f"Expectations {of} on our data, {len(own)} in all: {reported}.")
+    return tuple(found)
 
 
 def _made(sections: tuple[Section, ...], sweeps: list[SweepReadings]) -> str:

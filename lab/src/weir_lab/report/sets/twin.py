@@ -159,6 +159,8 @@ def _conclusions(twin: dict[str, Any]) -> dict[str, str]:
         title = section.get("title", "")
         for finding in section.get("findings", []):
             found[f"{title}: “{finding['claim']}”"] = str(finding["verdict"])
+        for one in section.get("expectations", []):
+            found[f"{title}: expected: “{one['claim']}”"] = str(one["verdict"])
         for name, value in section.get("conclusions", {}).items():
             found[f"{title}: {name}"] = str(value)
     return found

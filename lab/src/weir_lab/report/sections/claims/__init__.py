@@ -1,14 +1,33 @@
-"""The earlier study's sentences, held against our runs: each holds, does not hold, or the data cannot tell, and why.
+"""Sentences held against our runs: each holds, does not hold, or the data cannot tell, and why.
 
-One rule for all of them: each is judged by the interval of its own contrast, of one factor changed alone, against limits that stand in the
-set file. The chance of any wrong one is held over all of a study (`theory.linear.judging`).
+They are the earlier study's conclusions and expectations, and ours. One rule for all of them: each is judged by the interval of its own
+contrast, of one factor changed alone, against limits that stand in the set file. The chance of any wrong one is held over all of a study
+(`theory.linear.judging`).
 
-``rules``      what each rule asks of the data
-``contrasts``  cells that differ in one factor alone; maxima; ratios; traces in parts
-``family``     all conclusions of a set judged together. Start with `judge_set`
+``asked``       what a rule gives, and what rules have in common
+``rules``       what each rule asks of the data
+``shapes``      rules of what was expected: stages, bends, one factor against another
+``contrasts``   cells that differ in one factor alone; maxima; ratios; traces in parts
+``family``      all sentences of a set judged together. Start with `judge_set`
+``expected``    curves that were expected, drawn into the section's figures
+``confirming``  runs in which one station alone was changed
+``why``         what limits a section, by two signs of it and by such runs
 """
 
-from weir_lab.report.sections.claims.family import FAMILY_TEXT, Held, judge_set
-from weir_lab.report.sections.claims.rules import RULES
+from weir_lab.report.sections.claims.confirming import Confirmed, Weighed, confirm_set, confirming_table
+from weir_lab.report.sections.claims.expected import with_expected
+from weir_lab.report.sections.claims.family import FAMILY_TEXT, RULES, Held, judge_set
+from weir_lab.report.sections.claims.why import why
 
-__all__ = ["FAMILY_TEXT", "RULES", "Held", "judge_set"]
+__all__ = [
+    "FAMILY_TEXT",
+    "RULES",
+    "Confirmed",
+    "Held",
+    "Weighed",
+    "confirm_set",
+    "confirming_table",
+    "judge_set",
+    "why",
+    "with_expected",
+]

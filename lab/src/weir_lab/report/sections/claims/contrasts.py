@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from weir_lab.report.sections.traces import Steadiness
 
 __all__ = [
+    "AnyOf",
     "AtMaximum",
     "Pair",
     "drift_of",
+    "ends_over",
     "law_of_trace",
     "level_against_one",
     "mean_contrast",
@@ -78,6 +80,31 @@ class AtMaximum:
         return self.maximum.plateau.p if self.maximum.plateau else 0.0
 
 
+@dataclass(frozen=True)
+class AnyOf:
+    """Whether at least one of some questions holds: it does not where none does. Of what holds, Bonferroni's for having had the choice."""
+
+    questions: tuple[Within, ...]
+
+    @property
+    def p_holds(self) -> float:
+        """The smallest, times how many there are."""
+        return min(1.0, len(self.questions) * min(one.p_holds for one in self.questions))
+
+    @property
+    def p_fails(self) -> float:
+        """The largest: all of them must fail."""
+        return max(one.p_fails for one in self.questions)
+
+    def interval(self, alpha: float) -> tuple[float, float]:
+        """Of the surest one."""
+        return min(self.questions, key=lambda one: one.p_holds).interval(alpha / len(self.questions))
+
+    def times_more(self, alpha: float) -> float:
+        """Until the first of them is decided."""
+        return min(one.times_more(alpha / len(self.questions)) for one in self.questions)
+
+
 def within_percent(percent: float) -> tuple[float, float]:
     """The limits 1 − m and 1 + m of a ratio, on logarithms."""
     return math.log1p(-percent / 100.0), math.log1p(percent / 100.0)
@@ -91,6 +118,20 @@ def pairs_over(cells: Sequence[CellReadings], factor: str, low: Level, high: Lev
         for cell in cells
         if _level(cell, factor) == high and (base := bases.get(_others(cell, factor))) is not None
     ]
+
+
+def ends_over(cells: Sequence[CellReadings], factor: str, by: str) -> list[tuple[Pair, Pair]]:
+    """Pairs over the ends of one factor, at the lowest and at the highest level of another, the levels of all others the same."""
+    groups: dict[tuple[object, ...], dict[float, list[CellReadings]]] = {}
+    for cell in cells:
+        rest = (cell_key(cell)[0], *((name, level) for name, level in cell.cell.levels if name not in (factor, by)))
+        groups.setdefault(rest, {}).setdefault(float(str(cell.level(by))), []).append(cell)
+    found = []
+    for group in groups.values():
+        low, high = (sorted(group[end(group)], key=lambda cell: float(str(cell.level(factor)))) for end in (min, max))
+        if len(group) > 1 and len(low) > 1 and len(high) > 1:
+            found.append((Pair(low[0], low[-1]), Pair(high[0], high[-1])))
+    return found
 
 
 def _level(cell: CellReadings, factor: str) -> object:

@@ -1,53 +1,68 @@
-"""All conclusions of a set judged together, so that the chance of any wrong one stays below 5 %: `judge_set`."""
+"""All sentences of a set judged together, so that the chance of any wrong one stays below 5 %: `judge_set`."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from weir_lab.report.numbers.maxima import more_text
 from weir_lab.report.page.blocks import Finding
-from weir_lab.report.sections.claims.rules import NO_DATA, RULES, Asked, Known
+from weir_lab.report.sections.claims.asked import CANNOT_TELL, NO_DATA, Asked, Known
+from weir_lab.report.sections.claims.rules import RULES as _RULES
+from weir_lab.report.sections.claims.shapes import SHAPE_RULES
 from weir_lab.theory.linear import Answer, judge_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weir_lab.design.whole.sets import Claim
+    from weir_lab.design.whole.sets import Ruled
     from weir_lab.report.common import Task
     from weir_lab.report.numbers.readings import CellReadings
     from weir_lab.theory.linear import Conclusion
 
-__all__ = ["FAMILY_TEXT", "Held", "judge_set"]
+__all__ = ["FAMILY_TEXT", "RULES", "Held", "judge_set"]
 
 FAMILY_TEXT = (
     "Each is judged by the interval of its own contrast, one factor changed alone, against limits that were fixed before the data. The "
     "levels of the intervals are Holm's: with 95 % none of all verdicts of the study is wrong. p is adjusted so, too. All other "
     "comparisons of this page are exploratory."
 )
+RULES = {**_RULES, **SHAPE_RULES}
 
 
 class Held(NamedTuple):
-    """A conclusion with the data of its section; ``task`` is None where the section has none, and ``why_not`` says why."""
+    """A sentence with the data of its section; ``task`` is None where the section has none, and ``why_not`` says why."""
 
-    claim: Claim
+    claim: Ruled
     task: Task | None
     why_not: str = ""
 
+    @property
+    def question(self) -> str:
+        """What is asked of the data: sentences with the same question are one in the family of a study."""
+        asked = [self.claim.rule, self.claim.at, self.claim.args, self.task.spec.name if self.task else self.claim.name]
+        return json.dumps(asked, sort_keys=True)
+
 
 def judge_set(claims: Sequence[Held]) -> list[Finding]:
-    """A finding for each, in their order."""
-    asked = [_ask(one) for one in claims]
-    tested = [one for one in asked if isinstance(one, Asked)]
-    answers = iter(judge_all([one.questions for one in tested]))
+    """A finding for each, in their order. Conclusions and expectations of a study are one family; the same question counts once."""
+    asked: dict[str, Asked | Known] = {}
+    for one in claims:
+        if one.question not in asked:
+            asked[one.question] = _ask(one)
+    tested = {question: one for question, one in asked.items() if isinstance(one, Asked)}
+    answers = dict(zip(tested, judge_all([one.questions for one in tested.values()]), strict=True))
     return [
-        _finding(held.claim, one, next(answers))
-        if isinstance(one, Asked)
-        else Finding(held.claim.name, held.claim.claim, one.verdict, one.evidence)
-        for held, one in zip(claims, asked, strict=True)
+        _judged(one.claim, known, answers[one.question])
+        if isinstance(known := asked[one.question], Asked)
+        else _known(one.claim, known)
+        for one in claims
     ]
 
 
 def _ask(held: Held) -> Asked | Known:
+    if held.claim.no_rule:
+        return Known(CANNOT_TELL, held.claim.no_rule)
     if held.task is None:
         return Known(NO_DATA, held.why_not or "the section has no runs")
     try:
@@ -56,7 +71,7 @@ def _ask(held: Held) -> Asked | Known:
         return Known(NO_DATA, f"what is there is too thin: {error}")
 
 
-def _chosen(claim: Claim, task: Task) -> list[CellReadings]:
+def _chosen(claim: Ruled, task: Task) -> list[CellReadings]:
     return [
         cell
         for sweep in task.sweeps
@@ -65,8 +80,12 @@ def _chosen(claim: Claim, task: Task) -> list[CellReadings]:
     ]
 
 
-def _finding(claim: Claim, asked: Asked, found: Conclusion) -> Finding:
+def _known(claim: Ruled, known: Known) -> Finding:
+    return Finding(claim.name, claim.text, known.verdict, known.evidence)
+
+
+def _judged(claim: Ruled, asked: Asked, found: Conclusion) -> Finding:
     evidence = f"{asked.evidence(found.alpha)}; intervals of {100.0 * (1.0 - found.alpha):.4g} %"
     if found.answer is Answer.CANNOT_TELL:
         evidence += f"; {more_text(found.times_more, asked.runs)}"
-    return Finding(claim.name, claim.claim, found.answer.value, evidence, found.p)
+    return Finding(claim.name, claim.text, found.answer.value, evidence, found.p)

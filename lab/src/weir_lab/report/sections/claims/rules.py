@@ -30,15 +30,31 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weir_lab.records.formats import STAGES
 from weir_lab.report.numbers.comparing import equal_speed, throughput_of
 from weir_lab.report.numbers.maxima import Maximum, maximum_of
-from weir_lab.report.numbers.readings import OPERATION_NAMES
 from weir_lab.report.numbers.stations import Bound, tightest
 from weir_lab.report.sections import multigets, traces
+from weir_lab.report.sections.claims.asked import (
+    CANNOT_TELL,
+    NO_DATA,
+    NOT,
+    TOO_FEW,
+    Asked,
+    Known,
+    all_cells,
+    cell_words,
+    change_text,
+    compared,
+    fewest,
+    levels_of,
+    one_sided,
+    pairs_text,
+    response_name,
+    response_of,
+)
 from weir_lab.report.sections.claims.contrasts import (
     AtMaximum,
     Pair,
@@ -51,58 +67,18 @@ from weir_lab.report.sections.claims.contrasts import (
     within_percent,
 )
 from weir_lab.report.sections.effects import designs_of, estimates_of
-from weir_lab.theory.linear import Counted, Estimate, LayoutError, Question, Within
-from weir_lab.theory.units import count_text, number, rate, signed_percent
+from weir_lab.theory.linear import Counted, Estimate, LayoutError, Within
+from weir_lab.theory.units import count_text, number, rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from weir_lab.design import Level
-    from weir_lab.design.whole.sets import Claim
+    from weir_lab.design.whole.sets import Ruled
     from weir_lab.report.common import Task
     from weir_lab.report.numbers.readings import CellReadings, Reading
     from weir_lab.report.numbers.sweeps import TwoLevelDesign
 
-__all__ = ["CANNOT_TELL", "HOLDS", "NOT", "NO_DATA", "RULES", "Asked", "Known"]
-
-HOLDS, NOT, CANNOT_TELL, NO_DATA = "holds", "does not hold", "cannot tell", "no data"
-_TOO_FEW = "two levels with two runs each are needed"
-
-
-@dataclass(frozen=True)
-class Asked:
-    """Questions that the data are to answer, all of them for the claim to hold.
-
-    ``evidence`` writes what was found, with intervals of the level 1 - alpha that it is given. ``runs`` is the least number per cell.
-    """
-
-    questions: tuple[Question, ...]
-    evidence: Callable[[float], str]
-    runs: int
-
-
-@dataclass(frozen=True)
-class Known:
-    """A verdict that needs no test: nothing to look at, or what follows from the design."""
-
-    verdict: str
-    evidence: str
-
-
-def _all_cells(task: Task) -> list[CellReadings]:
-    """Every cell of the section tells how much runs differ."""
-    return [cell for sweep in task.sweeps for cell in sweep.cells]
-
-
-def _fewest(cells: Sequence[CellReadings]) -> int:
-    return min((len(cell.runs) for cell in cells), default=1)
-
-
-# Text of an interval on logarithms, as a change in percent.
-def _change(found: Estimate, alpha: float) -> str:
-    low, high = Within(found).interval(alpha)
-    middle, first, last = (signed_percent(100.0 * math.expm1(min(one, 700.0))) for one in (found.value, low, high))
-    return f"{middle} % ({first} to {last})"
+__all__ = ["RULES", "against_number"]
 
 
 # The maximum against what links carry, and against a printed number.
@@ -135,16 +111,16 @@ def _asked_of_maximum(task: Task, maximum: Maximum, against: float, low: float, 
             f"{count_text(len(maximum.cells), 'level')}), is {shares[0]} % ({shares[1]} to {shares[2]}) of {what} ({rate(against)})"
         )
 
-    return Asked((question,), evidence, _fewest(maximum.cells or (maximum.cell,)))
+    return Asked((question,), evidence, fewest(maximum.cells or (maximum.cell,)))
 
 
 def _log_mean(task: Task, maximum: Maximum) -> Estimate | None:
     if maximum.plateau is not None:
         return maximum.plateau.log_mean
-    return level_against_one(maximum.cells, _all_cells(task), throughput_of)
+    return level_against_one(maximum.cells, all_cells(task), throughput_of)
 
 
-def _limited_by(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:
+def _limited_by(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:
     found = _against_link(task, cells, math.log(float(claim.args.get("share", 0.9))), math.inf)
     if isinstance(found, Known):
         return found
@@ -154,18 +130,22 @@ def _limited_by(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> Aske
     return asked
 
 
-def _not_reaches(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:
+def _not_reaches(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:
     found = _against_link(task, cells, -math.inf, math.log(float(claim.args["share"])))
     return found if isinstance(found, Known) else found[0]
 
 
-def _reaches(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:
+def _reaches(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:
+    return against_number(claim, task, cells, *within_percent(float(claim.args.get("percent", 6.0))))
+
+
+def against_number(claim: Ruled, task: Task, cells: Sequence[CellReadings], low: float, high: float) -> Asked | Known:
+    """The maximum over the claim's ``value``, brought to the speed of the machines, between two limits on logarithms."""
     if not cells:
         return Known(NO_DATA, "no cell has these settings")
     if claim.args.get("links", True) and not task.first.links_built:
         return Known(CANNOT_TELL, "these runs were made without limited links; make them on netns")
     wanted = float(claim.args["value"]) * task.first.speed
-    low, high = within_percent(float(claim.args.get("percent", 6.0)))
     what = "the printed one" if task.first.speed == 1.0 else f"the printed one at {task.first.speed:g} of its speed"
     return _asked_of_maximum(task, maximum_of(cells, task.margins.maximum), wanted, low, high, what)
 
@@ -173,93 +153,42 @@ def _reaches(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> Asked |
 # One factor changed alone.
 
 
-def _levels(claim: Claim, cells: Sequence[CellReadings]) -> list[float]:
-    factor = str(claim.args["factor"])
-    found = sorted(
-        {float(getattr(cell.settings, factor)) for cell in cells if getattr(cell.settings, factor) is not None}
-    )
-    low, high = (float(claim.args.get(end, level)) for end, level in (("low", found[0]), ("high", found[-1])))
-    return [level for level in found if low <= level <= high]
-
-
-def _compared(
-    claim: Claim,
-    task: Task,
-    cells: Sequence[CellReadings],
-    ends: tuple[Level, Level],
-    value: Callable[[Reading], float | None],
-) -> tuple[Estimate, list[Pair]] | None:
-    pairs = pairs_over(cells, str(claim.args["factor"]), *ends)
-    found = ratio_over(pairs, _all_cells(task), value)
-    return None if found is None else (found, pairs)
-
-
-def _pairs_text(claim: Claim, pairs: Sequence[Pair]) -> str:
-    first = pairs[0]
-    if len(pairs) == 1:
-        return f"{first.base.cell.name} to {first.other.cell.name}"
-    factor = str(claim.args["factor"]).replace("_", " ")
-    return f"mean of {len(pairs)} pairs that differ in {factor} alone, such as {first.base.cell.name} to {first.other.cell.name}"
-
-
-def _one_sided(
-    name: Callable[[Claim], str], value: Callable[[Claim], Callable[[Reading], float | None]], sign: int
-) -> Callable[[Claim, Task, Sequence[CellReadings]], Asked | Known]:
-    def rule(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:
-        levels = _levels(claim, cells) if cells else []
-        found = _compared(claim, task, cells, (levels[0], levels[-1]), value(claim)) if len(levels) > 1 else None
-        if found is None:
-            return Known(NO_DATA, _TOO_FEW)
-        estimate, pairs = found
-        percent = float(claim.args.get("percent", 0.0))
-        limit = math.log1p(sign * percent / 100.0)
-        question = Within(estimate, limit, math.inf) if sign > 0 else Within(estimate, -math.inf, limit)
-        return Asked(
-            (question,),
-            lambda alpha: f"{name(claim)} changes by {_change(estimate, alpha)} ({_pairs_text(claim, pairs)})",
-            _fewest([cell for pair in pairs for cell in (pair.base, pair.other)]),
-        )
-
-    return rule
-
-
-def _same_with(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:
-    levels = _levels(claim, cells) if cells else []
-    value = (lambda _: throughput_of) if claim.args.get("response") == "throughput" else _response_of
-    name = "throughput" if claim.args.get("response") == "throughput" else _response_name(claim)
+def _same_with(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:
+    levels = levels_of(claim, cells) if cells else []
+    name = response_name(claim)
     percent = float(claim.args.get("percent", 5.0))
-    compared = {
+    by_ends = {
         ends: found
         for ends in itertools.combinations(levels, 2)
-        if (found := _compared(claim, task, cells, ends, value(claim))) is not None
+        if (found := compared(claim, task, cells, ends, response_of(claim))) is not None
     }
-    if not compared:
-        return Known(NO_DATA, _TOO_FEW)
-    worst = max(compared, key=lambda ends: abs(compared[ends][0].value))
-    estimate, pairs = compared[worst]
+    if not by_ends:
+        return Known(NO_DATA, TOO_FEW)
+    worst = max(by_ends, key=lambda ends: abs(by_ends[ends][0].value))
+    estimate, pairs = by_ends[worst]
 
     def evidence(alpha: float) -> str:
-        most = "" if len(compared) == 1 else f", the most of {len(compared)} pairs of levels"
-        return f"{name} changes by {_change(estimate, alpha)} ({_pairs_text(claim, pairs)}{most}); the same is within {percent:g} %"
+        most = "" if len(by_ends) == 1 else f", the most of {len(by_ends)} pairs of levels"
+        return f"{name} changes by {change_text(estimate, alpha)} ({pairs_text(claim, pairs)}{most}); the same is within {percent:g} %"
 
     low, high = within_percent(percent)
-    questions = tuple(Within(found, low, high) for found, _ in compared.values())
+    questions = tuple(Within(found, low, high) for found, _ in by_ends.values())
     return Asked(
         questions,
         evidence,
-        _fewest([cell for _, found in compared.values() for one in found for cell in (one.base, one.other)]),
+        fewest([cell for _, found in by_ends.values() for one in found for cell in (one.base, one.other)]),
     )
 
 
-def _change_above(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:
+def _change_above(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:
     """Between two named levels, which need no order. All cells of the section tell how throughput follows the speed of the machine."""
     pairs = pairs_over(cells, str(claim.args["factor"]), claim.args["from"], claim.args["to"])
     if not pairs:
         return Known(NO_DATA, "no two cells differ in this factor alone")
-    plain = ratio_over(pairs, _all_cells(task), throughput_of)
+    plain = ratio_over(pairs, all_cells(task), throughput_of)
     if plain is None:
         return Known(NO_DATA, "two runs of each are needed")
-    fit = equal_speed(_all_cells(task))
+    fit = equal_speed(all_cells(task))
     try:
         estimate = fit.contrast(mean_contrast(pairs)) if fit else plain
     except LayoutError:
@@ -267,32 +196,22 @@ def _change_above(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> As
 
     def evidence(alpha: float) -> str:
         if fit is None:
-            return f"throughput changes by {_change(plain, alpha)} ({_pairs_text(claim, pairs)})"
+            return f"throughput changes by {change_text(plain, alpha)} ({pairs_text(claim, pairs)})"
         return (
-            f"throughput at equal speed of the machine changes by {_change(estimate, alpha)}, as measured by {_change(plain, alpha)} "
-            f"({_pairs_text(claim, pairs)})"
+            f"throughput at equal speed of the machine changes by {change_text(estimate, alpha)}, as measured by "
+            f"{change_text(plain, alpha)} ({pairs_text(claim, pairs)})"
         )
 
     limit = math.log1p(float(claim.args["percent"]) / 100.0)
     return Asked(
-        (Within(estimate, limit),), evidence, _fewest([cell for pair in pairs for cell in (pair.base, pair.other)])
+        (Within(estimate, limit),), evidence, fewest([cell for pair in pairs for cell in (pair.base, pair.other)])
     )
-
-
-def _response_of(claim: Claim) -> Callable[[Reading], float | None]:
-    operation = claim.args.get("operation")
-    return (lambda run: run.operation_s(str(operation))) if operation else (lambda run: run.response_s)
-
-
-def _response_name(claim: Claim) -> str:
-    operation = claim.args.get("operation")
-    return f"the response time of {OPERATION_NAMES[str(operation)]}s" if operation else "the response time"
 
 
 # Effects of 2^k r designs.
 
 
-def _design(claim: Claim, task: Task) -> TwoLevelDesign | None:
+def _design(claim: Ruled, task: Task) -> TwoLevelDesign | None:
     for workload, designs, _ in designs_of(task.first):
         for design in designs:
             if workload == claim.args.get("workload", workload) and design.response == claim.args.get(
@@ -302,13 +221,13 @@ def _design(claim: Claim, task: Task) -> TwoLevelDesign | None:
     return None
 
 
-def _term(claim: Claim, design: TwoLevelDesign) -> str:
+def _term(claim: Ruled, design: TwoLevelDesign) -> str:
     """``servers x proxies`` in the letters of the design."""
     letters = {factor.name: factor.letter for factor in design.factors}
     return "".join(sorted(letters[name] for name in str(claim.args["term"]).split(" x ") if name in letters))
 
 
-def _most_variation(claim: Claim, task: Task, _cells: Sequence[CellReadings]) -> Asked | Known:
+def _most_variation(claim: Ruled, task: Task, _cells: Sequence[CellReadings]) -> Asked | Known:
     """Shares of the variation are squares of effects: the largest share is the largest effect, whatever its sign."""
     design = _design(claim, task)
     effects = estimates_of(design.read) if design is not None else {}
@@ -338,7 +257,7 @@ def _most_variation(claim: Claim, task: Task, _cells: Sequence[CellReadings]) ->
     return Asked(tuple(questions), lambda _: f"shares of the variation: {reported}", design.read.repetitions)
 
 
-def _effect_sign(claim: Claim, task: Task, _cells: Sequence[CellReadings]) -> Asked | Known:
+def _effect_sign(claim: Ruled, task: Task, _cells: Sequence[CellReadings]) -> Asked | Known:
     design = _design(claim, task)
     term = _term(claim, design) if design is not None else ""
     effect = estimates_of(design.choice.additive).get(term) if design is not None else None
@@ -356,7 +275,7 @@ def _effect_sign(claim: Claim, task: Task, _cells: Sequence[CellReadings]) -> As
 # Inside of runs.
 
 
-def _longest_stage(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:
+def _longest_stage(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:
     if not cells:
         return Known(NO_DATA, "no cell has these settings")
     maximum = maximum_of(cells, task.margins.maximum)
@@ -366,7 +285,7 @@ def _longest_stage(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> A
         other: found
         for other in STAGES
         if other != stage
-        and (found := level_against_one(on, _all_cells(task), _stage_ratio(stage, other, operation))) is not None
+        and (found := level_against_one(on, all_cells(task), _stage_ratio(stage, other, operation))) is not None
     }
     if not ratios:
         return Known(NO_DATA, "the runs have no stages, or one run per cell")
@@ -381,11 +300,11 @@ def _longest_stage(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> A
             for one in (ratios[nearest].value, *Within(ratios[nearest]).interval(alpha))
         ]
         return (
-            f"at the maximum ({on[0].cell.name}, mean of {count_text(len(on), 'level')}) a request is {ends[0]} times ({ends[1]} to "
+            f"at the maximum ({cell_words(on[0])}, mean of {count_text(len(on), 'level')}) a request is {ends[0]} times ({ends[1]} to "
             f"{ends[2]}) as long in stage {stage} as in stage {nearest}, the next"
         )
 
-    return Asked(questions, evidence, _fewest(on))
+    return Asked(questions, evidence, fewest(on))
 
 
 def _stage_ratio(stage: str, other: str, operation: str | None) -> Callable[[Reading], float | None]:
@@ -396,10 +315,10 @@ def _stage_ratio(stage: str, other: str, operation: str | None) -> Callable[[Rea
     return of
 
 
-def _sharding_pays(claim: Claim, task: Task, _cells: Sequence[CellReadings]) -> Asked | Known:
+def _sharding_pays(claim: Ruled, task: Task, _cells: Sequence[CellReadings]) -> Asked | Known:
     keys, percent = int(claim.args["keys"]), float(claim.args.get("percent", 0.0))
     sizes = {size: Pair(whole, split) for size, whole, split in multigets.both_modes(task) if size >= keys}
-    cells = _all_cells(task)
+    cells = all_cells(task)
     found = {
         size: estimate
         for size, pair in sizes.items()
@@ -410,16 +329,16 @@ def _sharding_pays(claim: Claim, task: Task, _cells: Sequence[CellReadings]) -> 
     questions = tuple(Within(one, -math.inf, math.log1p(-percent / 100.0)) for one in found.values())
 
     def evidence(alpha: float) -> str:
-        parts = [f"{_change(one, alpha)} with {count_text(size, 'key')}" for size, one in sorted(found.items())]
+        parts = [f"{change_text(one, alpha)} with {count_text(size, 'key')}" for size, one in sorted(found.items())]
         return f"by splitting the mean response time of gets changes by {', '.join(parts)}"
 
-    return Asked(questions, evidence, _fewest([cell for pair in sizes.values() for cell in (pair.base, pair.other)]))
+    return Asked(questions, evidence, fewest([cell for pair in sizes.values() for cell in (pair.base, pair.other)]))
 
 
 # Traces.
 
 
-def _traces(claim: Claim, task: Task) -> dict[str, tuple[Reading, traces.Steadiness]]:
+def _traces(claim: Ruled, task: Task) -> dict[str, tuple[Reading, traces.Steadiness]]:
     """The traces that a claim is about, by the name of their study."""
     return {
         sweep.study.name: (cell.runs[0], one)
@@ -430,7 +349,7 @@ def _traces(claim: Claim, task: Task) -> dict[str, tuple[Reading, traces.Steadin
     }
 
 
-def _stable(claim: Claim, task: Task, _cells: Sequence[CellReadings]) -> Asked | Known:
+def _stable(claim: Ruled, task: Task, _cells: Sequence[CellReadings]) -> Asked | Known:
     found = {name: drift_of(one) for name, (_, one) in _traces(claim, task).items()}
     if not found:
         return Known(NO_DATA, "no run is long enough")
@@ -451,7 +370,7 @@ def _stable(claim: Claim, task: Task, _cells: Sequence[CellReadings]) -> Asked |
     return Asked(tuple(questions.values()), evidence, 1)
 
 
-def _has_spikes(claim: Claim, task: Task, _cells: Sequence[CellReadings]) -> Asked | Known:
+def _has_spikes(claim: Ruled, task: Task, _cells: Sequence[CellReadings]) -> Asked | Known:
     for name, (run, one) in _traces(claim, task).items():
         spikes = traces.spikes_of(run, one)
         if spikes is None:
@@ -470,43 +389,46 @@ def _counted(name: str, question: Counted) -> Asked:
     return Asked((question,), evidence, 1)
 
 
-def _law(claim: Claim, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:
+def _law(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:
     if not cells:
         return Known(NO_DATA, "no cell has these settings")
-    found: dict[str, Estimate] = {}
+    found: dict[CellReadings, Estimate] = {}
     for cell in cells:
         one = (
-            level_against_one([cell], _all_cells(task), lambda run: 1.0 + run.law_deviation)
+            level_against_one([cell], all_cells(task), lambda run: 1.0 + run.law_deviation)
             if len(cell.runs) > 1
             else law_of_trace(cell.runs[0], _window_s(task, cell))
         )
         if one is not None:
-            found[cell.cell.name] = one
+            found[cell] = one
     if not found:
         return Known(NO_DATA, "cells with two runs, or one that is long enough for parts, are needed")
     margin = float(claim.args.get("percent", 1.0))
     low, high = within_percent(margin)
-    name = max(found, key=lambda one: abs(found[one].value))
+    worst = max(found, key=lambda one: abs(found[one].value))
 
     def evidence(alpha: float) -> str:
         left = len(cells) - len(found)
         rest = f"; {count_text(left, 'cell')} with one run left out" if left else ""
-        return f"largest deviation of {count_text(len(found), 'cell')} from N / X: {_change(found[name], alpha)} ({name}){rest}"
+        return (
+            f"largest deviation of {count_text(len(found), 'cell')} from N / X: {change_text(found[worst], alpha)} "
+            f"({cell_words(worst)}){rest}"
+        )
 
-    return Asked(tuple(Within(one, low, high) for one in found.values()), evidence, _fewest(cells))
+    return Asked(tuple(Within(one, low, high) for one in found.values()), evidence, fewest(cells))
 
 
 def _window_s(task: Task, cell: CellReadings) -> int:
     return next(sweep.study.plan.window_s for sweep in task.sweeps if cell in sweep.cells)
 
 
-RULES: dict[str, Callable[[Claim, Task, Sequence[CellReadings]], Asked | Known]] = {
+RULES: dict[str, Callable[[Ruled, Task, Sequence[CellReadings]], Asked | Known]] = {
     "limited_by": _limited_by,
     "reaches": _reaches,
     "not_reaches": _not_reaches,
-    "grows_with": _one_sided(lambda _: "throughput", lambda _: throughput_of, 1),
-    "falls_with": _one_sided(lambda _: "throughput", lambda _: throughput_of, -1),
-    "slower_with": _one_sided(_response_name, _response_of, 1),
+    "grows_with": one_sided(lambda _: "throughput", lambda _: throughput_of, 1),
+    "falls_with": one_sided(lambda _: "throughput", lambda _: throughput_of, -1),
+    "slower_with": one_sided(response_name, response_of, 1),
     "same_with": _same_with,
     "change_above": _change_above,
     "most_variation": _most_variation,

@@ -1,3 +1,8 @@
-"""Ways to the same servers held against each other: `beside` several proxies and none, `overhead` a whole study's proxy and none."""
+"""What is held against each other: ways to the same servers, and our numbers against the tables of a study.
+
+``beside``     several proxies and none, in one sweep
+``overhead``   a whole study's proxy and none
+``summaries``  the tables in which S3 and S5 summed up their sections
+"""
 
 __all__: list[str] = []

@@ -1,0 +1,169 @@
+"""What a rule gives: the questions that the data are to answer, with the words for them; and what rules have in common."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weir_lab.report.common import level_name
+from weir_lab.report.numbers.comparing import throughput_of
+from weir_lab.report.numbers.readings import OPERATION_NAMES
+from weir_lab.report.sections.claims.contrasts import Pair, pairs_over, ratio_over
+from weir_lab.theory.linear import Estimate, Question, Within
+from weir_lab.theory.units import count_text, signed_percent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from weir_lab.design import Level
+    from weir_lab.design.whole.sets import Ruled
+    from weir_lab.report.common import Task
+    from weir_lab.report.numbers.readings import CellReadings, Reading
+
+__all__ = [
+    "CANNOT_TELL",
+    "HOLDS",
+    "NOT",
+    "NO_DATA",
+    "TOO_FEW",
+    "Asked",
+    "Known",
+    "all_cells",
+    "cell_words",
+    "change_text",
+    "compared",
+    "fewest",
+    "levels_of",
+    "one_sided",
+    "pairs_text",
+    "response_name",
+    "response_of",
+]
+
+HOLDS, NOT, CANNOT_TELL, NO_DATA = "holds", "does not hold", "cannot tell", "no data"
+TOO_FEW = "two levels with two runs each are needed"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Questions that the data are to answer, all of them for the claim to hold.
+
+    ``evidence`` writes what was found, with intervals of the level 1 - alpha that it is given. ``runs`` is the least number per cell.
+    """
+
+    questions: tuple[Question, ...]
+    evidence: Callable[[float], str]
+    runs: int
+
+
+@dataclass(frozen=True)
+class Known:
+    """A verdict that needs no test: nothing to look at, or what follows from the design."""
+
+    verdict: str
+    evidence: str
+
+
+def all_cells(task: Task) -> list[CellReadings]:
+    """Every cell of the section tells how much runs differ."""
+    return [cell for sweep in task.sweeps for cell in sweep.cells]
+
+
+def fewest(cells: Sequence[CellReadings]) -> int:
+    """The least number of runs of any of these cells."""
+    return min((len(cell.runs) for cell in cells), default=1)
+
+
+def change_text(found: Estimate, alpha: float) -> str:
+    """An estimate on logarithms with its interval of level 1 - alpha, as a change in percent."""
+    low, high = Within(found).interval(alpha)
+    middle, first, last = (signed_percent(100.0 * math.expm1(min(one, 700.0))) for one in (found.value, low, high))
+    return f"{middle} % ({first} to {last})"
+
+
+def levels_of(claim: Ruled, cells: Sequence[CellReadings]) -> list[float]:
+    """Levels of the claim's factor among these cells, from ``low`` to ``high`` where the claim names them."""
+    factor = str(claim.args["factor"])
+    found = sorted(
+        {float(getattr(cell.settings, factor)) for cell in cells if getattr(cell.settings, factor) is not None}
+    )
+    low, high = (float(claim.args.get(end, level)) for end, level in (("low", found[0]), ("high", found[-1])))
+    return [level for level in found if low <= level <= high]
+
+
+def compared(
+    claim: Ruled,
+    task: Task,
+    cells: Sequence[CellReadings],
+    ends: tuple[Level, Level],
+    value: Callable[[Reading], float | None],
+) -> tuple[Estimate, list[Pair]] | None:
+    """The change from one level of the claim's factor to another, all else equal; None without two runs of each."""
+    pairs = pairs_over(cells, str(claim.args["factor"]), *ends)
+    found = ratio_over(pairs, all_cells(task), value)
+    return None if found is None else (found, pairs)
+
+
+def pairs_text(claim: Ruled, pairs: Sequence[Pair]) -> str:
+    """What was held against what."""
+    factor, first = str(claim.args["factor"]), pairs[0]
+    ends = [_level_words(factor, cell.level(factor)) for cell in (first.base, first.other)]
+    others = cell_words(first.base, without=factor)
+    shown = f"{ends[0]} to {ends[1]}{f', {others}' if others else ''}"
+    if len(pairs) == 1:
+        return shown
+    return f"mean of {len(pairs)} pairs that differ in {factor.replace('_', ' ')} alone, such as {shown}"
+
+
+def cell_words(cell: CellReadings, without: str = "") -> str:
+    """The levels of a cell in words: ``8 workers, 24 clients``."""
+    return ", ".join(_level_words(name, level) for name, level in cell.cell.levels if name != without)
+
+
+def _level_words(name: str, level: object) -> str:
+    if name == "write_ratio":
+        return f"{100.0 * float(str(level)):g} % writes"
+    if name in ("clients", "clients_per_thread", "multiget_keys"):
+        noun = {"multiget_keys": "key"}.get(name, "client")
+        return count_text(int(str(level)), noun) + (" per thread" if name == "clients_per_thread" else "")
+    return level_name(name, level)
+
+
+def one_sided(
+    name: Callable[[Ruled], str], value: Callable[[Ruled], Callable[[Reading], float | None]], sign: int
+) -> Callable[[Ruled, Task, Sequence[CellReadings]], Asked | Known]:
+    """A rule: what is named is larger (sign 1) or smaller (-1) at the last level of a factor than at the first, by ``percent`` (0)."""
+
+    def rule(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:
+        levels = levels_of(claim, cells) if cells else []
+        found = compared(claim, task, cells, (levels[0], levels[-1]), value(claim)) if len(levels) > 1 else None
+        if found is None:
+            return Known(NO_DATA, TOO_FEW)
+        estimate, pairs = found
+        percent = float(claim.args.get("percent", 0.0))
+        limit = math.log1p(sign * percent / 100.0)
+        question = Within(estimate, limit, math.inf) if sign > 0 else Within(estimate, -math.inf, limit)
+        return Asked(
+            (question,),
+            lambda alpha: f"{name(claim)} changes by {change_text(estimate, alpha)} ({pairs_text(claim, pairs)})",
+            fewest([cell for pair in pairs for cell in (pair.base, pair.other)]),
+        )
+
+    return rule
+
+
+def response_of(claim: Ruled) -> Callable[[Reading], float | None]:
+    """Throughput where the claim says so, or else the mean response time, of its ``operation`` if it names one."""
+    if claim.args.get("response") == "throughput":
+        return throughput_of
+    operation = claim.args.get("operation")
+    return (lambda run: run.operation_s(str(operation))) if operation else (lambda run: run.response_s)
+
+
+def response_name(claim: Ruled) -> str:
+    """The same in words."""
+    if claim.args.get("response") == "throughput":
+        return "throughput"
+    operation = claim.args.get("operation")
+    return f"the response time of {OPERATION_NAMES[str(operation)]}s" if operation else "the response time"

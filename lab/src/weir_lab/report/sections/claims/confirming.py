@@ -1,0 +1,215 @@
+"""Whether a station limits, by runs in which that station alone was changed: `confirm_set`.
+
+A changed cell is held against the section's cell with the same settings. Both are of one night and of one kind of machine, but of two
+sweeps, so that no block has both: the interval takes in how much runs differ in general. All of a set are judged together (Holm), apart
+from the conclusions of the study, for these runs are ours.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weir_lab.design import RequestPath
+from weir_lab.report.common import level_value, workload_name
+from weir_lab.report.numbers.comparing import throughput_of
+from weir_lab.report.numbers.maxima import more_text
+from weir_lab.report.page.blocks import Table, Value
+from weir_lab.report.sections.claims.asked import CANNOT_TELL, NO_DATA, all_cells, change_text, fewest
+from weir_lab.report.sections.claims.contrasts import Pair, ratio_over
+from weir_lab.theory.linear import Answer, Estimate, Within, judge_all
+from weir_lab.theory.units import count_text, rate, signed_percent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weir_lab.design import Settings
+    from weir_lab.design.whole.sets import More
+    from weir_lab.report.common import Task
+    from weir_lab.report.numbers.readings import SweepReadings
+    from weir_lab.report.page.blocks import Entry
+
+__all__ = ["Confirmed", "Weighed", "confirm_set", "confirming_table", "pairs_of"]
+
+_VERDICTS = {Answer.HOLDS: "confirmed", Answer.DOES_NOT_HOLD: "not confirmed", Answer.CANNOT_TELL: CANNOT_TELL}
+_OF_PROXIES = {
+    "subject",
+    "engine",
+    "proxies",
+    "proxy_threads",
+    "workers",
+    "readers",
+    "crew",
+    "replicas",
+    "placement",
+    "multiget",
+}
+_TIERS = {"proxy CPU quotas": "proxy", "memcached CPU quotas": "server", "client CPU quotas": "client"}
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """A change of one station, with the section that it is held against and the runs with the change; None without any."""
+
+    more: More
+    task: Task | None
+    sweep: SweepReadings | None
+
+
+@dataclass(frozen=True, eq=False)
+class Confirmed:
+    """What came of it: ``confirmed``, ``not confirmed``, ``cannot tell`` or ``no data``, and why.
+
+    ``pairs`` are unchanged and changed cells.
+    """
+
+    more: More
+    verdict: str
+    evidence: str
+    pairs: tuple[Pair, ...] = ()
+    estimate: Estimate | None = None
+    """The change of throughput on logarithms; None where it could not be told."""
+
+    @property
+    def changed_text(self) -> str:
+        """``twice the server uplinks``, ``half the proxy CPU quotas``."""
+        words = {2.0: "twice", 0.5: "half"}
+        return f"{words.get(self.more.times, f'{self.more.times:g} times')} the {self.more.changes}"
+
+
+@dataclass(frozen=True)
+class _Asked:
+    pairs: tuple[Pair, ...]
+    estimate: Estimate
+    question: Within
+
+
+def confirm_set(changes: Sequence[Weighed]) -> list[Confirmed]:
+    """A verdict for each, in their order."""
+    asked = [_ask(one) for one in changes]
+    tested = [one for one in asked if isinstance(one, _Asked)]
+    answers = iter(judge_all([(one.question,) for one in tested]))
+    found = []
+    for change, one in zip(changes, asked, strict=True):
+        if isinstance(one, Confirmed):
+            found.append(one)
+            continue
+        answer = next(answers)
+        cells = [cell for pair in one.pairs for cell in (pair.base, pair.other)]
+        rates = [sum(cell.mean_throughput for cell in side) / len(one.pairs) for side in (cells[::2], cells[1::2])]
+        evidence = (
+            f"throughput goes from {rate(rates[0])} to {rate(rates[1])} requests/s and changes by "
+            f"{change_text(one.estimate, answer.alpha)}, and {signed_percent(change.more.percent)} % or beyond was asked for; interval of "
+            f"{100.0 * (1.0 - answer.alpha):.4g} %, {fewest(cells)} runs or more of each"
+        )
+        if answer.answer is Answer.CANNOT_TELL:
+            evidence += f"; {more_text(answer.times_more, fewest(cells))}"
+        found.append(Confirmed(change.more, _VERDICTS[answer.answer], evidence, one.pairs, one.estimate))
+    return found
+
+
+def confirming_table(name: str, confirmed: Sequence[Confirmed]) -> Table | None:
+    """Unchanged against changed, of the section with this name; None where nothing could be held against another."""
+    rows: list[tuple[Entry, ...]] = []
+    for one in confirmed:
+        if one.estimate is None:
+            continue
+        for pair in one.pairs:
+            settings = pair.base.settings
+            rows.append(
+                (
+                    one.changed_text,
+                    f"{workload_name(settings)}, {count_text(settings.clients, 'client')}, {count_text(settings.servers, 'server')}",
+                    level_value(pair.base, throughput_of, digits=0),
+                    level_value(pair.other, throughput_of, digits=0),
+                    _percent(one.estimate),
+                    Value(one.more.percent, digits=0, signed=True),
+                    one.verdict,
+                )
+            )
+    if not rows:
+        return None
+    return Table(
+        f"{name}-confirming",
+        "Runs of ours in which one station alone was changed, against the section's with the same settings. The change is the mean of all "
+        "pairs with that station changed, with its 95 % interval alone; the verdict holds with those of all such runs of the study.",
+        (
+            "Changed",
+            "At",
+            "X unchanged (requests/s)",
+            "X changed (requests/s)",
+            "Change (%)",
+            "Asked (%)",
+            "That it limits is",
+        ),
+        tuple(rows),
+    )
+
+
+def _percent(found: Estimate) -> Value:
+    low, high = Within(found).interval(0.05)
+    middle, first, last = (100.0 * math.expm1(min(one, 700.0)) for one in (found.value, low, high))
+    return Value(middle, first, last, 1, signed=True)
+
+
+def _ask(change: Weighed) -> _Asked | Confirmed:
+    more, task, sweep = change.more, change.task, change.sweep
+    if task is None or sweep is None:
+        missing = f"{more.file} has no valid runs here" if sweep is None else "the section has no runs"
+        return Confirmed(more, NO_DATA, missing)
+    pairs = pairs_of(more, task, sweep)
+    if not pairs:
+        return Confirmed(more, NO_DATA, "no cell of the section has the settings of a changed one")
+    hindered = _hindered(more, task, sweep)
+    if hindered:
+        return Confirmed(more, CANNOT_TELL, hindered, pairs)
+    try:
+        found = ratio_over(pairs, [*all_cells(task), *sweep.cells], throughput_of)
+    except ValueError as error:
+        return Confirmed(more, NO_DATA, f"what is there is too thin: {error}", pairs)
+    if found is None:
+        return Confirmed(more, NO_DATA, "two runs of each cell are needed", pairs)
+    limit = math.log1p(more.percent / 100.0)
+    return _Asked(pairs, found, Within(found, limit) if more.percent > 0.0 else Within(found, -math.inf, limit))
+
+
+def pairs_of(more: More, task: Task, sweep: SweepReadings) -> tuple[Pair, ...]:
+    """Unchanged and changed cells. Of a setting that is changed, the unchanged one has the changed level over ``times``."""
+    found = []
+    for cell in sweep.cells:
+        if any(getattr(cell.settings, name) != level for name, level in more.at.items()):
+            continue
+        wanted = _alike(cell.settings, more, changed=True)
+        base = next((one for one in all_cells(task) if _alike(one.settings, more, changed=False) == wanted), None)
+        if base is not None:
+            found.append(Pair(base, cell))
+    return tuple(found)
+
+
+def _alike(settings: Settings, more: More, *, changed: bool) -> dict[str, object]:
+    """The settings that decide. Direct access has none of a proxy, and a get of one key is never split."""
+    left_out = _OF_PROXIES if settings.path is RequestPath.DIRECT else set()
+    if settings.multiget_keys == 1:
+        left_out = left_out | {"multiget"}
+    found = {name: value for name, value in settings.model_dump(mode="json").items() if name not in left_out}
+    if more.setting and changed and found.get(more.setting) is not None:
+        found[more.setting] = round(float(str(found[more.setting])) / more.times)
+    return found
+
+
+def _hindered(more: More, task: Task, sweep: SweepReadings) -> str:
+    """Why the change cannot be told from others; empty where it can."""
+    if task.first.speed != sweep.speed:
+        return "the runs were made at different speeds of the machines"
+    if more.changes.endswith("uplinks") and not (task.first.links_built and sweep.links_built):
+        return "these runs were made without limited links; make them on netns"
+    tier = _TIERS.get(more.changes)
+    if tier is not None and not all(_has_quota(one, tier) for one in (task.first, sweep)):
+        return "these runs were made without CPU quotas; make them on netns"
+    return ""
+
+
+def _has_quota(sweep: SweepReadings, tier: str) -> bool:
+    machines = sweep.testbed.machines if sweep.testbed is not None else []
+    return any(machine.cpus for machine in machines if machine.name.startswith(f"{tier}-"))

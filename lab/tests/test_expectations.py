@@ -1,0 +1,437 @@
+"""Expectations with verdicts, expected curves, confirming runs and the paragraph of why, on a synthetic study whose truth is known."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from synthetic_whole import Truth, write_whole
+from weir_lab.bench.sweep.sets import take_files
+from weir_lab.design.whole.sets import ExpectedCurve, Hypothesis, More, PublishedSource, StudySet
+from weir_lab.report.common import Task
+from weir_lab.report.numbers.readings import CellReadings, read_cells
+from weir_lab.report.page.blocks import Figure, Table, Text, Value
+from weir_lab.report.page.html import html_page, markdown_page
+from weir_lab.report.sections.claims.asked import Asked
+from weir_lab.report.sections.claims.shapes import SHAPE_RULES
+from weir_lab.report.sections.comparisons.summaries import study_tables
+from weir_lab.report.sets import Sources, assemble, verify, write_report
+from weir_lab.theory.linear import judge_all
+
+if TYPE_CHECKING:
+    from weir_lab.report.page.blocks import Report, Section
+
+DATA = Path(__file__).parent / "data" / "whole"
+SET = """
+schema = "weir.set/1"
+name = "small"
+title = "A small study with expectations"
+about = "Synthetic: every number is known before."
+engine = "pool"
+published = "S5"
+
+[[sections]]
+name = "baseline"
+title = "Baseline"
+kind = "clients"
+files = ["t-direct.toml"]
+[[sections.claims]]
+name = "link"
+claim = "Reads are limited by the server's link."
+rule = "limited_by"
+at = { write_ratio = 0.0 }
+args = { station = "server uplinks" }
+[[sections.hypotheses]]
+name = "h-link"
+hypothesis = "The link of the server limits reads."
+from = "study"
+rule = "limited_by"
+at = { write_ratio = 0.0 }
+args = { station = "server uplinks" }
+study_found = "Yes, it did."
+expected = [{ figure = "throughput", panel = "reads", metric = "throughput", levels = [3.0, 96.0], values = [1500.0, 2900.0] }]
+[[sections.hypotheses]]
+name = "h-knee"
+hypothesis = "Reads reach the plateau with five to ten clients."
+from = "study"
+rule = "saturates_at"
+at = { write_ratio = 0.0 }
+args = { low = 5, high = 10 }
+[[sections.hypotheses]]
+name = "h-late-knee"
+hypothesis = "Reads reach the plateau with 20 to 100 clients."
+from = "ours"
+rule = "saturates_at"
+at = { write_ratio = 0.0 }
+args = { low = 20, high = 100 }
+[[sections.hypotheses]]
+name = "h-most"
+hypothesis = "One server reads more than 2,500 values a second."
+from = "ours"
+rule = "exceeds"
+at = { write_ratio = 0.0 }
+args = { value = 2500.0 }
+[[sections.hypotheses]]
+name = "h-too-much"
+hypothesis = "One server reads more than 3,500 values a second."
+from = "ours"
+rule = "exceeds"
+at = { write_ratio = 0.0 }
+args = { value = 3500.0 }
+[[sections.hypotheses]]
+name = "h-open"
+hypothesis = "The operators of the cloud had a quiet day."
+from = "study"
+why_not = "nobody recorded what they did"
+[[sections.more]]
+changes = "server uplinks"
+times = 2.0
+file = "t-more-link.toml"
+percent = 10.0
+at = { write_ratio = 0.0 }
+[[sections.more]]
+changes = "memcached CPU quotas"
+times = 2.0
+file = "t-more-link.toml"
+percent = 10.0
+at = { write_ratio = 0.0 }
+[[sections.more]]
+changes = "load generators"
+times = 2.0
+file = "t-more-link.toml"
+percent = 10.0
+at = { write_ratio = 1.0 }
+[[sections.more]]
+changes = "client uplinks"
+times = 0.5
+file = "t-more-absent.toml"
+percent = -40.0
+
+[[sections]]
+name = "full"
+title = "Full system"
+kind = "clients"
+files = ["t-full.toml"]
+published = [
+  { table = "max_throughput_full_system", where = { unit = "ops/s", quantity = "throughput_client" } },
+]
+errors = ["4.2 table"]
+[[sections.hypotheses]]
+name = "h-stages"
+hypothesis = "Requests are longest in the queue and at the servers (8 workers)."
+from = "study"
+rule = "longest_stages"
+at = { workers = 8 }
+args = { first = "queue", second = "backend" }
+[[sections.hypotheses]]
+name = "h-queue"
+hypothesis = "The time in the queue grows with the clients."
+from = "study"
+rule = "stage_with"
+at = { workers = 8 }
+args = { factor = "clients", stage = "queue", operation = "set" }
+[[sections.hypotheses]]
+name = "h-gain"
+hypothesis = "From 8 to 64 workers throughput grows by 50 to 120 %."
+from = "study"
+rule = "change_within"
+at = { clients = 192 }
+args = { factor = "workers", from = 8, to = 64, response = "throughput", low = 50.0, high = 120.0 }
+[[sections.hypotheses]]
+name = "h-small-gain"
+hypothesis = "From 8 to 64 workers throughput grows by up to half."
+from = "ours"
+rule = "change_within"
+at = { clients = 192 }
+args = { factor = "workers", from = 8, to = 64, response = "throughput", low = 0.0, high = 50.0 }
+[[sections.hypotheses]]
+name = "h-faster"
+hypothesis = "With more workers SETs are answered sooner."
+from = "study"
+rule = "faster_with"
+at = { clients = 192 }
+args = { factor = "workers", operation = "set" }
+[[sections.more]]
+changes = "workers"
+times = 2.0
+file = "t-more-workers.toml"
+setting = "workers"
+percent = 10.0
+
+[[sections]]
+name = "replication"
+title = "Replication"
+kind = "replication"
+files = ["t-repl.toml"]
+[[sections.hypotheses]]
+name = "h-steeper"
+hypothesis = "Copies make SETs slower the more servers there are."
+from = "study"
+rule = "stronger_with"
+args = { factor = "replicas", by = "servers", operation = "set", sign = "+" }
+expected = [{ figure = "response", panel = "GET, 3 servers", metric = "relative", levels = [1.0, 3.0], values = [1.0, 1.0] }]
+[[sections.hypotheses]]
+name = "h-flatter"
+hypothesis = "Copies make SETs slower the fewer servers there are."
+from = "ours"
+rule = "stronger_with"
+args = { factor = "replicas", by = "servers", operation = "set", sign = "-" }
+
+[[sections]]
+name = "hash"
+title = "Keys"
+kind = "hash"
+files = ["t-hash.toml"]
+[[sections.hypotheses]]
+name = "h-even"
+hypothesis = "Every share is within 3 % of its equal part."
+from = "study"
+rule = "even"
+args = { percent = 3.0 }
+"""
+WRONG = {"h-late-knee", "h-too-much", "h-small-gain", "h-flatter"}
+
+
+def more_text(base: str, name: str, changes: dict[str, str]) -> str:
+    text = (DATA / base).read_text().replace(f'"{base.removesuffix(".toml")}"', f'"{name}"')
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    given, root = tmp_path_factory.mktemp("given"), tmp_path_factory.mktemp("expected")
+    for name in ("t-direct", "t-repl", "t-hash"):
+        (given / f"{name}.toml").write_text((DATA / f"{name}.toml").read_text())
+    full = more_text("t-full.toml", "t-full", {"repetitions = 2": "repetitions = 3"})
+    (given / "t-full.toml").write_text(full)
+    links = "\n[topology.links]\nclient_mbit_s = 201.0\nproxy_mbit_s = 804.0\nserver_mbit_s = 202.0\n[fixed]\n"
+    changed = {"clients = [3, 6, 24, 96]": "clients = [96]"}
+    (given / "t-more-link.toml").write_text(
+        more_text("t-direct.toml", "t-more-link", {"\n[fixed]\n": links, **changed})
+    )
+    (given / "t-more-absent.toml").write_text(more_text("t-direct.toml", "t-more-absent", changed))
+    changed = {"workers = [8, 64]": "workers = [16]", "clients = [6, 24, 96, 192]": "clients = [192]"}
+    (given / "t-more-workers.toml").write_text(more_text("t-full.toml", "t-more-workers", changed))
+    (given / "small.set.toml").write_text(SET)
+    study_set = take_files(given / "small.set.toml", root)
+    write_whole(root, study_set, Truth(), leave_out=("t-more-absent.toml",))
+    write_report(assembled(root, study_set), root)
+    return root
+
+
+def assembled(root: Path, study_set: StudySet) -> Report:
+    return assemble(study_set, Sources(root, root / "studies"), "quick", "netns")
+
+
+@pytest.fixture(scope="module")
+def report(folder: Path) -> Report:
+    return assembled(folder, take_files(folder / "studies" / "small.set.toml", folder))
+
+
+def section(report: Report, name: str) -> Section:
+    return next(one for one in report.sections if one.name == name)
+
+
+def test_expectations_are_answered_by_the_truth_and_one_without_a_rule_says_why(report: Report) -> None:
+    verdicts = {one.name: one.verdict for one in report.expectations}
+    expected = dict.fromkeys(verdicts, "holds") | dict.fromkeys(WRONG, "does not hold") | {"h-open": "cannot tell"}
+    assert verdicts == expected, [one.evidence for one in report.expectations if one.verdict != expected[one.name]]
+    open_ = next(one for one in report.expectations if one.name == "h-open")
+    assert (open_.evidence, open_.p) == ("nobody recorded what they did", None)
+
+
+def test_what_asks_the_same_as_a_conclusion_is_one_with_it_in_the_family(report: Report) -> None:
+    (claim,) = report.findings
+    same = next(one for one in report.expectations if one.name == "h-link")
+    assert (same.verdict, same.p, same.evidence) == (claim.verdict, claim.p, claim.evidence)
+    # 13 questions: Holm's first level is 5 % over these, and no level is narrower.
+    levels = [one.evidence.rpartition("intervals of ")[2].split(" %")[0] for one in (claim, *report.expectations)]
+    assert max(float(level) for level in levels if level[:1].isdigit()) == pytest.approx(100.0 - 5.0 / 13.0, abs=0.005)
+
+
+def test_the_page_keeps_the_studys_expectations_apart_from_ours_and_says_what_it_found(report: Report) -> None:
+    page, text = html_page(report), markdown_page(report)
+    assert 'id="baseline-expected-study"' in page
+    assert 'id="baseline-expected-ours"' in page
+    study, _, ours = page.partition('id="baseline-expected-ours"')
+    assert "The link of the server limits reads." in study
+    assert "Yes, it did." in study
+    assert "One server reads more than 3,500" in ours
+    assert text.index("**What the study expected**") < text.index("**What we expected**")
+    # The single text of the study file, which nobody answered, is gone.
+    assert "It does what it was told to do." not in page
+    assert "Expectations of the study on our data, 9 in all: holds 8, cannot tell 1." in report.details
+
+
+def test_an_expected_curve_is_drawn_dashed_in_its_panel_alone(report: Report) -> None:
+    figures = {one.name: one for one in section(report, "baseline").blocks if isinstance(one, Figure)}
+    panels = {panel.title: panel for panel in figures["baseline-throughput"].panels}
+    (line,) = (one for one in panels["reads"].lines if one.name == "expected by the study")
+    assert [(mark.x, mark.y) for mark in line.marks] == [(3.0, 1500.0), (96.0, 2900.0)]
+    assert line.kind == "plain"
+    assert line.look.dash
+    assert not any(one.name == line.name for one in panels["writes"].lines)
+    assert "Long dashes" in figures["baseline-throughput"].method
+    figures = {one.name: one for one in section(report, "replication").blocks if isinstance(one, Figure)}
+    panel = next(one for one in figures["replication-response"].panels if one.title == "GET, 3 servers")
+    (line,) = (one for one in panel.lines if one.name == "expected by the study")
+    measured = next(one for one in panel.lines if one.kind == "line")
+    assert [mark.y for mark in line.marks] == [measured.marks[0].y] * 2
+
+
+def test_confirming_runs_confirm_what_limits_and_nothing_else(report: Report) -> None:
+    found = section(report, "baseline").conclusions
+    assert found["runs with twice the server uplinks"] == "confirmed"
+    # Writes do not mind a faster link of the server.
+    assert found["runs with twice the load generators"] == "not confirmed"
+    # A testbed without quotas cannot have changed one.
+    assert found["runs with twice the memcached CPU quotas"] == "cannot tell"
+    assert found["runs with half the client uplinks"] == "no data"
+    assert section(report, "full").conclusions["runs with twice the workers"] == "confirmed"
+    assert "t-more-link" in section(report, "baseline").runs
+    table = next(
+        one for one in section(report, "baseline").blocks if isinstance(one, Table) and "confirming" in one.name
+    )
+    rows = {str(row[0]): row for row in table.rows}
+    assert set(rows) == {"twice the server uplinks", "twice the load generators"}
+    *_, base, changed, change, asked, verdict = rows["twice the server uplinks"]
+    assert [one.value for one in (base, changed, change, asked) if isinstance(one, Value)] == pytest.approx(
+        [0.96 * 3082.0, 0.96 * 6165.0, 100.0, 10.0], rel=0.02
+    )
+    assert verdict == "confirmed"
+
+
+def paragraph(report: Report, name: str) -> Text:
+    return next(one for one in section(report, name).blocks if isinstance(one, Text) and one.text == "Why, by rule:")
+
+
+def test_why_names_the_station_its_second_sign_and_what_twice_of_it_would_do(report: Report) -> None:
+    last = paragraph(report, "baseline")
+    reads = next(one for one in last.points if one.startswith("Reads"))
+    assert "The server uplinks limit: 96 % used" in reads
+    assert "From 3 to 96 clients (32.0 times) the response time grows 16." in reads
+    # The clients' links carry no values of reads, and no thread is near half of its time: two times the link gives nearly two times.
+    assert "With twice the server uplinks throughput is at most" in reads
+    assert "Runs with twice the server uplinks: confirmed; throughput goes from 2,96" in reads
+    writes = next(one for one in last.points if one.startswith("Writes"))
+    assert "(this is another station than the client uplinks)" in writes
+    assert any(
+        "Not confirmed by a run of its own with half the client uplinks: t-more-absent.toml has no valid runs here"
+        in one
+        for one in last.points
+    )
+    full = paragraph(report, "full")
+    # 64 workers are not full with 192 clients, so that a full link would not show in the queue, where the waiting is.
+    assert "in stage queue, which does not agree" in full.points[0]
+    assert "at most 18,402 requests/s (+17.1 %), where the client uplinks are full" in full.points[0]
+    repl = paragraph(report, "replication")
+    assert "no second sign" in repl.points[0]
+    assert repl.points[0].endswith("Not confirmed by a run of its own.")
+
+
+def test_the_studys_summary_by_workers_has_ours_beside_it(report: Report) -> None:
+    blocks = section(report, "full").blocks
+    table = next(one for one in blocks if isinstance(one, Table) and one.name == "full-summary")
+    rows = {(str(row[0]), str(row[1])): row for row in table.rows}
+    assert table.columns[2:] == ("8 workers", "16 workers", "32 workers", "64 workers", "Known error of the study")
+
+    def number(quantity: str, whose: str, column: int = 2) -> float:
+        entry = rows[quantity, whose][column]
+        assert isinstance(entry, Value)
+        return entry.value
+
+    # 16 workers of 2 ms each serve 8,000 requests/s; 96 clients are the first on the plateau, and 12 ms the time of each.
+    ours = number("X at the clients (requests/s)", "ours")
+    assert ours == pytest.approx(8000.0, rel=0.01)
+    assert number("X at the clients (requests/s)", "S5") == 8833.0
+    assert number("X derived from the time in the proxies, N / R", "ours") == pytest.approx(
+        ours * 12.0 / 11.8, rel=0.01
+    )
+    assert number("X derived with the time outside, N / (R + Z)", "ours") == pytest.approx(ours, rel=0.001)
+    assert number("Time waiting for memcached (ms)", "ours") == pytest.approx(1.8, rel=0.01)
+    waiting = number("Time in the queue (ms)", "ours")
+    assert number("Requests in the queue of one proxy", "ours") == pytest.approx(ours * waiting / 1e3 / 2.0, rel=0.01)
+    assert rows["X at the clients (requests/s)", "ours"][3] == "no run"
+    assert rows["Clients", "ours"][2:4] == ("96 clients", "no run")
+    assert "Little's law gives 8-39 % more" in str(rows["Requests in the queue of one proxy", "S5"][-1])
+
+
+def test_the_studys_summary_of_proxies_has_ours_beside_it(folder: Path, report: Report) -> None:
+    study_set = take_files(folder / "studies" / "small.set.toml", folder)
+    spec = next(one for one in study_set.sections if one.name == "full")
+    printed = PublishedSource(table="max_throughput_middleware", where={"middlewares": "2"})
+    spec = spec.model_copy(update={"published": [printed], "errors": ["3.3 table"]})
+    assert report.sections
+    (table,) = study_tables(Task(spec, (read_cells("t-full.toml", folder / "t-full"),), (), "S5"))
+    rows = {(str(row[0]), str(row[1])): row for row in table.rows}
+    assert str(rows["Reads, at the clients", "ours"][2]) == "no run"
+    assert [one.value for one in rows["Writes, at the clients", "S5"][2:4] if isinstance(one, Value)] == [
+        15901.0,
+        14.27,
+    ]
+    assert "192 clients" in str(rows["Writes, at the clients", "S5"][-1])
+    assert rows["Writes, in the proxies", "ours"][-1] == "96 clients"
+    at_clients = rows["Writes, at the clients", "ours"][2]
+    assert isinstance(at_clients, Value)
+    assert at_clients.value == pytest.approx(15_702.0, rel=0.01)
+
+
+def test_a_report_with_expectations_is_verified_from_its_records(folder: Path) -> None:
+    assert verify(folder / "small.json").differences == ()
+
+
+DRAWS = [pytest.param(100, id="few"), pytest.param(2_000, id="many", marks=pytest.mark.long)]
+
+
+@pytest.mark.parametrize("draws", DRAWS)
+def test_where_a_curve_saturates_is_seldom_said_wrongly(draws: int) -> None:
+    """Levels from 40 to 64 clients reach the plateau; those of 24 and 32 are just short of it, so that either may look as if it did."""
+    truth = {4: 0.4, 8: 0.7, 16: 0.9, 24: 0.94, 32: 0.94, 40: 1.0, 48: 1.0, 64: 1.0}
+    rng = np.random.default_rng(27)
+    said: Counter[tuple[str, str]] = Counter()
+    for _ in range(draws):
+        cells = [
+            CellReadings(
+                cast("Any", SimpleNamespace(name=f"C{clients}", settings=SimpleNamespace(clients=clients))),
+                tuple(a_run(share * float(np.exp(rng.normal(0.0, 0.02))), block) for block in range(4)),
+            )
+            for clients, share in truth.items()
+        ]
+        task: Any = SimpleNamespace(sweeps=[SimpleNamespace(cells=cells)], margins=SimpleNamespace(maximum=5.0))
+        for name, low, high in (("true", 40, 64), ("too early", 16, 32)):
+            claim: Any = SimpleNamespace(args={"low": low, "high": high})
+            asked = SHAPE_RULES["saturates_at"](claim, task, cells)
+            answer = judge_all([asked.questions])[0].answer.value if isinstance(asked, Asked) else asked.verdict
+            said[name, answer] += 1
+    wrong = (said["true", "does not hold"] / draws, said["too early", "holds"] / draws)
+    # 5 % of either, but for what chance adds (three standard errors).
+    assert max(wrong) <= 0.05 + 3.0 * (0.05 * 0.95 / draws) ** 0.5, said
+
+
+def a_run(throughput: float, block: int) -> Any:
+    meta = SimpleNamespace(repetition=block, started_unix_ns=block)
+    run = SimpleNamespace(meta=meta, folder=Path("sweep") / "runs" / "one")
+    return SimpleNamespace(run=run, throughput=throughput, slowness_ns=lambda: None)
+
+
+def test_what_a_set_says_of_an_expectation_must_be_whole() -> None:
+    whole = {"name": "a", "hypothesis": "Something grows.", "from": "study"}
+    with pytest.raises(ValidationError, match="either the rule"):
+        Hypothesis.model_validate(whole)
+    with pytest.raises(ValidationError, match="either the rule"):
+        Hypothesis.model_validate({**whole, "rule": "law", "why_not": "no reason"})
+    with pytest.raises(ValidationError, match="one value for each level"):
+        ExpectedCurve.model_validate({"figure": "a", "metric": "relative", "levels": [1, 2], "values": [1, 2, 3]})
+    with pytest.raises(ValidationError, match="ascending"):
+        ExpectedCurve.model_validate({"figure": "a", "metric": "relative", "levels": [2, 1], "values": [1, 2]})
+    with pytest.raises(ValidationError, match="with less of it negative"):
+        More.model_validate({"changes": "workers", "times": 0.5, "file": "a.toml", "percent": 10.0})
