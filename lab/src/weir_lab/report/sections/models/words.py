@@ -9,12 +9,15 @@ from weir_lab.report.page.blocks import Value
 
 if TYPE_CHECKING:
     from weir_lab.report.common import Task
+    from weir_lab.report.page.blocks import Entry
     from weir_lab.theory.fitting.meeting import Meeting
 
-__all__ = ["no_miss", "off", "rule_text"]
+__all__ = ["no_miss", "off", "rule_text", "shown"]
 
 # More than this nobody measures.
 _TIMES_MAX = 1000.0
+# What is smaller is not written out.
+_SMALLEST = 1e-4
 
 
 def rule_text(task: Task) -> str:
@@ -37,3 +40,8 @@ def no_miss(met: Meeting) -> str:
     if met.met or met.times_more > _TIMES_MAX:
         return "" if met.met else "what was found lies at the margin itself"
     return f"some {math.ceil(met.times_more)} times the runs would tell"
+
+
+def shown(value: float) -> Entry:
+    """A number that may be too small to be written out."""
+    return "< 0.0001" if 0.0 < value < _SMALLEST else Value(value)
