@@ -21,7 +21,7 @@ from weir_lab.theory.fitting.devices import (
     half_of,
     twice_of,
 )
-from weir_lab.theory.fitting.simulated import simulate_system
+from weir_lab.theory.fitting.simulated import simulate_system, worst_simulated
 from weir_lab.theory.queueing import Crew, Kind, Station, finite_source, jobs_in_closed, solve_closed, solve_with_crew
 
 KEYS = [(workers, clients) for workers in LEVELS for clients in CLIENTS]
@@ -152,6 +152,18 @@ def test_twice_of_a_station_does_what_the_simulated_system_with_it_does(fitted: 
         twice_of(System((Device("link", 0.1),), 1.0), 3, WORKERS)
     with pytest.raises(ValueError, match="disk is no device of this system; there are client CPUs"):
         twice_of(fitted.system(64, 8), 64, "disk")
+
+
+def test_where_times_are_constant_the_simulation_shows_what_product_form_does_not() -> None:
+    link = (Device("link", 0.001),)
+    cells = []
+    for clients in (7, 9, 11):
+        true = simulate_system(System(link, 0.008), clients, 20_000, np.random.default_rng(clients), ["link"])
+        cells.append(SeenCell(clients, true.throughput_per_s.mean, true.response_s, link))
+    known = Fitted(0.008, 0.0, 0.0, "link", 1.0, 9.0, tuple(cells))
+    missed = [cell.throughput_per_s / known.solve(cell.population, None).throughput_per_s - 1.0 for cell in cells]
+    assert max(missed) > 0.04
+    assert worst_simulated(known, 10_000) < 0.5
 
 
 def test_several_devices_take_turns_and_replicas_are_asked_at_once() -> None:

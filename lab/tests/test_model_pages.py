@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,18 +14,24 @@ from weir_lab.report.numbers.readings import read_cells
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
 from weir_lab.report.page.html import figure_html
 from weir_lab.report.sections import models
+from weir_lab.report.sections.models import layouts
 from weir_lab.report.sections.models.counted import devices_of
+from weir_lab.report.sections.models.drawn import drawing
 from weir_lab.report.sections.models.layouts import fits_of
+from weir_lab.report.sections.models.networks import point
 from weir_lab.report.sections.models.open_stations import loads_of, open_models
+from weir_lab.report.sections.models.printed import printed_networks, printed_open
 from weir_lab.report.sections.models.twice import sentence, twice_at
+from weir_lab.theory.fitting.devices import fit_devices
 from weir_lab.theory.fitting.meeting import Verdict
 from weir_lab.theory.queueing import mm1, mmm
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from weir_lab.report.numbers.readings import SweepReadings
+    from weir_lab.report.numbers.readings import CellReadings, SweepReadings
     from weir_lab.report.page.blocks import Block, Entry
+    from weir_lab.theory.fitting.devices import Device
 
 KEYS = [(workers, clients) for workers in WORKERS for clients in CLIENTS]
 ODD = (8, 32)
@@ -89,6 +96,9 @@ def test_half_of_the_cells_are_held_out_by_rule_and_predicted(sweep: SweepReadin
         truth = measured(int(number_in(row[1])), int(number_in(row[2])))
         assert number_in(row[5]) == pytest.approx(truth.throughput_per_s.mean, rel=0.04)
     assert "fitted to 6 cells, and held against 6 others: throughput" in words(blocks)
+    assert models.summary(task_of(sweep)).startswith(
+        "Models: Of 6 cells in 1 layout that the networks of queues did not see, "
+    )
 
 
 def test_a_device_that_took_more_in_one_cell_is_named_as_the_reason_of_its_miss(tmp_path: Path) -> None:
@@ -99,6 +109,45 @@ def test_a_device_that_took_more_in_one_cell_is_named_as_the_reason_of_its_miss(
     assert Verdict.MISSED in (odd.x_meeting.verdict, odd.r_meeting.verdict)
     assert odd.reason.startswith("a request took 100 % more of the server uplinks here")
     assert all(one.x_meeting.verdict is not Verdict.MISSED for one in fit.held_out if one is not odd)
+
+
+def test_where_product_form_fails_in_what_it_saw_the_simulation_predicts(
+    sweep: SweepReadings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layouts, "_SIMULATED", 2_000)
+    monkeypatch.setattr(layouts, "fit_devices", lambda cells: replace(fit_devices(cells), worst_seen=9.0))
+    (fit,) = fits_of.__wrapped__((sweep,), DEFAULT_MARGINS)
+    assert fit.simulated
+    assert "predictions come from a simulation event by event" in point(fit)
+    full = fit.at(8, 64)
+    assert full is not None
+    assert full.solved.throughput_per_s == pytest.approx(measured(8, 64).throughput_per_s.mean, rel=0.1)
+    assert full.solved.utilization["workers"] == pytest.approx(1.0, abs=0.02)
+    monkeypatch.setattr(layouts, "worst_simulated", lambda *_: 10.0)
+    (fit,) = fits_of.__wrapped__((sweep,), DEFAULT_MARGINS)
+    assert not fit.simulated
+    assert "nor does a simulation" in point(fit)
+
+
+def test_a_device_that_not_every_run_counted_is_left_out_aloud(
+    sweep: SweepReadings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def poorer(cell: CellReadings, sweep: SweepReadings) -> tuple[tuple[Device, ...], tuple[str, ...]]:
+        devices, missing = devices_of(cell, sweep)
+        few = cell.settings.clients == 4
+        return tuple(one for one in devices if not few or one.name != "network thread"), missing
+
+    monkeypatch.setattr(layouts, "devices_of", poorer)
+    (fit,) = fits_of.__wrapped__((sweep,), DEFAULT_MARGINS)
+    assert fit.fitted is not None
+    assert fit.notes == ("not every cell has counts of the network thread, so it is no station",)
+    monkeypatch.setattr(layouts, "devices_of", lambda *_: ((), ()))
+    (bare,) = fits_of.__wrapped__((sweep,), DEFAULT_MARGINS)
+    assert bare.fitted is not None
+    assert drawing(task_of(sweep), [bare]) is not None  # the workers have a queue
+    heavy = bare.at(2, 64)
+    assert heavy is not None
+    assert heavy.solved.fullest == "workers"
 
 
 def test_stations_tell_visits_demands_and_utilization_as_it_was(blocks: list[Block]) -> None:
@@ -181,6 +230,18 @@ def test_printed_tables_stand_with_what_is_right(blocks: list[Block]) -> None:
     assert "utilization of a worker" in str(impossible[11])
 
 
+def test_what_s5_printed_stands_with_what_is_right_for_it(sweep: SweepReadings) -> None:
+    made = printed_open(task_of(sweep, "S5", ("Table 5", "Tables 5 and 6", "Table 6")))
+    assert made is not None
+    rows = {(row[0], number_in(row[3])): row for row in made.rows}
+    assert len(rows) == len(made.rows) == 8
+    assert rows["Table 5", 16.0][10] == Value(0.78007)
+    assert str(rows["Table 6", 8.0][10]).startswith("6.33; right: ")
+    assert str(rows["Table 6", 32.0][7]).endswith("right: 1.00")
+    assert "all predicted values" in str(rows["Table 6", 8.0][13])
+    assert printed_networks(task_of(sweep, "S5"), ()) is None
+
+
 def test_the_drawing_has_every_station_and_its_numbers(blocks: list[Block]) -> None:
     diagram = next(one for one in blocks if isinstance(one, Figure) and one.name == "models-diagram")
     page = figure_html(diagram, 1)
@@ -210,6 +271,9 @@ def test_twice_of_a_station_is_a_value_that_other_sections_can_ask_for(
     assert sentence(found) in words(blocks)
     assert twice_at((sweep,), cell, DEFAULT_MARGINS, "workers") is not None
     assert twice_at((sweep,), cell, DEFAULT_MARGINS, "nobody") is None
+    threads = twice_at((sweep,), cell, DEFAULT_MARGINS, "memcached threads")
+    assert threads is not None
+    assert threads.station == "server CPUs"
     (row,) = table(blocks, "models-twice").rows
     assert number_in(row[6]) == pytest.approx(found.throughput_percent)
 

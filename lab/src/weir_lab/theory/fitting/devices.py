@@ -128,7 +128,7 @@ class SeenCell:
 class Solved:
     """What a system does with N clients: rates per second, times in seconds; ``utilization`` and ``jobs`` by device and by `WORKERS`.
 
-    ``jobs`` of several devices are of all together. ``crew_s`` is queue and service at the workers, ``queue_s`` the former.
+    ``jobs`` of several devices count all of them. ``crew_s`` is queue and service at the workers, ``queue_s`` the former.
     """
 
     population: int
@@ -205,7 +205,7 @@ class System:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A fit: delays in seconds, and ``factor``, what the ``fitted`` device's time is of what was counted.
+    """A fit: delays in seconds, and ``factor``, the ``fitted`` device's time over what was counted.
 
     ``worst_seen`` is the largest error of a throughput or response time that the fit saw, in units of what a prediction may be off.
     """

@@ -8,21 +8,23 @@ the caller. Pure.
 from __future__ import annotations
 
 import heapq
+import math
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from weir_lab.theory.fitting.meeting import RESPONSE_PERCENT, THROUGHPUT_PERCENT
 from weir_lab.theory.stats import mean_interval
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from weir_lab.theory.fitting.devices import Device, System
+    from weir_lab.theory.fitting.devices import Device, Fitted, System
     from weir_lab.theory.stats import Interval
 
-__all__ = ["SimulatedSystem", "simulate_system"]
+__all__ = ["SimulatedSystem", "simulate_fitted", "simulate_system", "worst_simulated"]
 
 _BATCHES = 20
 _WARMUP = 0.1
@@ -49,6 +51,24 @@ def simulate_system(
     if requests < 100 * _BATCHES:
         raise ValueError(f"A simulation needs at least {100 * _BATCHES} requests.")
     return _World(system, population, rng, frozenset(constant)).run(requests)
+
+
+def simulate_fitted(fitted: Fitted, population: int, workers: int | None, requests: int) -> SimulatedSystem:
+    """A fitted system with this many clients and workers, where every visit to a device takes its mean. The seed follows from the cell."""
+    system = fitted.system(population, workers)
+    rng = np.random.default_rng([population, workers or 0])
+    return simulate_system(system, population, requests, rng, [device.name for device in system.devices])
+
+
+def worst_simulated(fitted: Fitted, requests: int) -> float:
+    """The largest error of `simulate_fitted` where the fit saw throughput and response time, in units of what a prediction may be off."""
+    errors = [0.0]
+    for cell in fitted.cells:
+        found = simulate_fitted(fitted, cell.population, cell.workers, requests)
+        errors.append(abs(math.log(found.throughput_per_s.mean / cell.throughput_per_s)) * 100.0 / THROUGHPUT_PERCENT)
+        if found.response_s > 0.0:
+            errors.append(abs(math.log(found.response_s / cell.response_s)) * 100.0 / RESPONSE_PERCENT)
+    return max(errors)
 
 
 class _Place:

@@ -41,7 +41,9 @@ def drawing(task: Task, fits: Sequence[LayoutFit]) -> Figure | None:
             continue
         settings = heavy.cell.settings
         at = f"{settings.population} clients" + (f", {settings.workers} workers per proxy" if heavy.workers else "")
-        panels.append(diagram_of(f"{fit.layout.name}, {at}", _boxes(fit, fit.fitted, heavy)))
+        boxes = _boxes(fit, fit.fitted, heavy)
+        if any(box.share is not None for box in boxes):
+            panels.append(diagram_of(f"{fit.layout.name}, {at}", boxes))
     text = (
         "Drawn from the fitted networks. Each box: how many devices of how many servers, demand of a request D = V S, and the share of "
         "time in use, which the bar at its bottom has, too; strokes before it are its queue. A number at an arrow: visits of a request to "

@@ -6,19 +6,17 @@
     8 workers          f    ?    f    ?    f     ?       f: the fit sees it
     16 workers         ?    f    ?    f    ?     f       ?: held out, and predicted
 
-Cells of one layout (a number of proxies and of servers, one workload) make one network, whatever the numbers of clients and workers. The fit
-sees every second cell of the table of clients and workers, the one with the fewest of both among them; no cell is chosen for what it
-shows. Start with `layouts_of` and `fits_of`.
+Cells of one layout (a number of proxies and of servers, one workload) make one network, whatever the numbers of clients
+and workers. The fit sees every second cell of the table of clients and workers, the one with the fewest of both among
+them; no cell is chosen for what it shows. Start with `layouts_of` and `fits_of`.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from weir_lab.design import Engine, RequestPath
 from weir_lab.report.common import level_name, workload_name
@@ -26,9 +24,9 @@ from weir_lab.report.numbers.comparing import level_of, response_of, throughput_
 from weir_lab.report.sections.models.counted import devices_of
 from weir_lab.report.sections.models.open_stations import held_s, inside_s
 from weir_lab.report.sections.models.words import no_miss
-from weir_lab.theory.fitting.devices import SeenCell, Solved, fit_devices
+from weir_lab.theory.fitting.devices import WORKERS, SeenCell, fit_devices
 from weir_lab.theory.fitting.meeting import Verdict, meeting_of
-from weir_lab.theory.fitting.simulated import simulate_system
+from weir_lab.theory.fitting.simulated import simulate_fitted, worst_simulated
 from weir_lab.theory.units import count_text, number
 
 if TYPE_CHECKING:
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
 
     from weir_lab.design.whole.sets import Margins
     from weir_lab.report.numbers.readings import CellReadings, SweepReadings
-    from weir_lab.theory.fitting.devices import Device, Fitted
+    from weir_lab.theory.fitting.devices import Device, Fitted, Solved
     from weir_lab.theory.fitting.meeting import Meeting
 
 __all__ = ["Layout", "LayoutFit", "Predicted", "fits_of", "layouts_of"]
@@ -113,6 +111,8 @@ class LayoutFit:
     predictions: tuple[Predicted, ...]
     notes: tuple[str, ...]
     problem: str = ""
+    simulated: bool = False
+    """Predictions come from the simulation with constant times: product form does not show what it saw, and that shows more of it."""
 
     @property
     def held_out(self) -> list[Predicted]:
@@ -155,7 +155,7 @@ def _crew(cell: CellReadings) -> int | None:
 
 
 # The answer, its sentence and the page ask for the same fits.
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def fits_of(sweeps: tuple[SweepReadings, ...], margins: Margins) -> tuple[LayoutFit, ...]:
     """Every layout with its network; none is left out, a layout that has too little says so."""
     return tuple(_fit(layout, margins) for layout in layouts_of(sweeps))
@@ -166,21 +166,36 @@ def _fit(layout: Layout, margins: Margins) -> LayoutFit:
     for key, cell in layout.cells.items():
         seen[key], missing = _seen_cell(cell, key[0], layout.sweep)
         notes.update(dict.fromkeys(missing))
+    seen, lacking = _alike(seen)
+    notes.update(dict.fromkeys(lacking))
     kept = {key: cell for key, cell in seen.items() if layout.is_seen(key)}
-    common = {tuple(one.name for one in cell.devices) for cell in seen.values()}
     if len({population for _, population in kept}) < _POPULATIONS_MIN or len(kept) == len(seen):
         problem = f"{count_text(len(seen), 'cell')} are too few to fit a network to half of them: measure at least 3 numbers of clients"
         return LayoutFit(layout, None, (), tuple(notes), problem)
-    if len(common) > 1:
-        problem = "not every run tells of the same devices, so no network has all of its cells: repeat the runs that tell of fewer"
-        return LayoutFit(layout, None, (), tuple(notes), problem)
     if any(cell.workers is not None and cell.crew_s is None for cell in kept.values()):
         notes["the proxies' stamps are missing in some runs: time at the workers is not fitted"] = None
-    fitted = fit_devices(list(kept.values()))
-    predictions = tuple(
-        _predicted(fitted, layout, key, seen[key], margins) for key in sorted(layout.cells)
-    )  # fmt: skip
-    return LayoutFit(layout, fitted, predictions, tuple(notes))
+    try:
+        fitted = fit_devices(list(kept.values()))
+    except ValueError as error:
+        return LayoutFit(layout, None, (), tuple(notes), f"no network could be fitted: {error}")
+    simulated = not fitted.shows_what_it_saw and worst_simulated(fitted, _SIMULATED) < fitted.worst_seen
+    predictions = tuple(_predicted(fitted, layout, key, seen[key], margins, simulated) for key in sorted(layout.cells))
+    return LayoutFit(layout, fitted, predictions, tuple(notes), "", simulated)
+
+
+def _alike(
+    seen: dict[tuple[int, int], SeenCell],
+) -> tuple[dict[tuple[int, int], SeenCell], list[str]]:
+    """The same cells with the devices that all of them have, and what had to be left out."""
+    sets = [{device.name for device in cell.devices} for cell in seen.values()]
+    common, known = set.intersection(*sets), dict.fromkeys(one.name for cell in seen.values() for one in cell.devices)
+    same = {
+        key: replace(cell, devices=tuple(one for one in cell.devices if one.name in common))
+        for key, cell in seen.items()
+    }
+    return same, [
+        f"not every cell has counts of the {name}, so it is no station" for name in known if name not in common
+    ]
 
 
 def _seen_cell(cell: CellReadings, workers: int, sweep: SweepReadings) -> tuple[SeenCell, tuple[str, ...]]:
@@ -199,9 +214,13 @@ def _seen_cell(cell: CellReadings, workers: int, sweep: SweepReadings) -> tuple[
     )
 
 
-def _predicted(fitted: Fitted, layout: Layout, key: tuple[int, int], seen: SeenCell, margins: Margins) -> Predicted:
+def _predicted(
+    fitted: Fitted, layout: Layout, key: tuple[int, int], seen: SeenCell, margins: Margins, simulated: bool
+) -> Predicted:
     cell = layout.cells[key]
     solved = fitted.solve(seen.population, seen.workers)
+    if simulated:
+        solved = _with_constant_times(fitted, seen, solved)
     meetings = _meetings(cell, solved, margins)
     is_seen = layout.is_seen(key)
     reason = "" if is_seen else _reason(fitted, seen, cell, solved, meetings, margins)
@@ -246,7 +265,7 @@ def _reason(
             f"a request took {number(abs(more), 0)} % {'more' if more > 0 else 'less'} of the {device.name} here than in the cells that "
             "the fit saw; with what it took here the prediction is not missed"
         )
-    steady = _with_constant_times(fitted, seen)
+    steady = _with_constant_times(fitted, seen, solved)
     if not any(one.verdict is Verdict.MISSED for one in _meetings(cell, steady, margins)):
         return (
             "exponential times, which product form needs, are not those of links and CPUs: simulated event by event with constant ones the "
@@ -257,10 +276,20 @@ def _reason(
     return f"too slow, and not for what was counted: waits are shorter than exponential times give (fullest station: {solved.fullest})"
 
 
-def _with_constant_times(fitted: Fitted, seen: SeenCell) -> Solved:
-    """The same system event by event, where every visit to a device takes its mean."""
-    system = fitted.system(seen.population, seen.workers)
-    names = [device.name for device in system.devices]
-    rng = np.random.default_rng([seen.population, seen.workers or 0])
-    found = simulate_system(system, seen.population, _SIMULATED, rng, names)
-    return Solved(seen.population, found.throughput_per_s.mean, found.response_s, {}, {})
+def _with_constant_times(fitted: Fitted, seen: SeenCell, solved: Solved) -> Solved:
+    """The same system event by event, where every visit to a device takes its mean; jobs at devices stay those of product form."""
+    found = simulate_fitted(fitted, seen.population, seen.workers, _SIMULATED)
+    x = found.throughput_per_s.mean
+    utilization = {name: share * x / solved.throughput_per_s for name, share in solved.utilization.items()}
+    if seen.workers is None:
+        return replace(solved, throughput_per_s=x, response_s=found.response_s, utilization=utilization)
+    crew = found.queue_s + found.held_s
+    return replace(
+        solved,
+        throughput_per_s=x,
+        response_s=found.response_s,
+        utilization=utilization | {WORKERS: x * found.held_s / seen.workers},
+        jobs=solved.jobs | {WORKERS: x * crew},
+        crew_s=crew,
+        queue_s=found.queue_s,
+    )

@@ -15,7 +15,7 @@ from weir_lab.report.sections.models.open_stations import HEAVY_CLIENTS, LIGHT_C
 from weir_lab.report.sections.models.words import off, rule_text, shown
 from weir_lab.theory.fitting.devices import INSIDE, OUTSIDE, WORKERS
 from weir_lab.theory.fitting.meeting import tally_text
-from weir_lab.theory.units import number
+from weir_lab.theory.units import count_text, number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,7 +26,17 @@ if TYPE_CHECKING:
     from weir_lab.report.sections.models.layouts import Layout, LayoutFit, Predicted
     from weir_lab.theory.fitting.devices import Device, Fitted, Solved
 
-__all__ = ["STUDIED_WORKERS", "figures", "heavy_of", "light_of", "notes", "point", "stations_table", "table_of_cells"]
+__all__ = [
+    "STUDIED_WORKERS",
+    "figures",
+    "heavy_of",
+    "light_of",
+    "notes",
+    "point",
+    "stations_table",
+    "table_of_cells",
+    "total",
+]
 
 STUDIED_WORKERS = 32
 """Workers per proxy for which S3 printed its networks; without them the most are taken."""
@@ -64,18 +74,45 @@ def notes(fits: Sequence[LayoutFit]) -> list[Text]:
     return [Text("What the networks of queues do not have:", points, note=True)]
 
 
+def total(fits: Sequence[LayoutFit]) -> str:
+    """How the cells that were held out were met over all layouts; empty where none has a network."""
+    held = [one for fit in fits for one in fit.held_out]
+    if not held:
+        return ""
+    both = sum(one.x_meeting.met and one.r_meeting.met for one in held)
+    layouts = sum(bool(fit.held_out) for fit in fits)
+    return (
+        f"Of {count_text(len(held), 'cell')} in {count_text(layouts, 'layout')} that the networks of queues did not see, {both} "
+        f"({number(100.0 * both / len(held), 0)} %) are met in throughput and response time: throughput "
+        f"{tally_text([one.x_meeting for one in held])}; response time {tally_text([one.r_meeting for one in held])}."
+    )
+
+
 def point(fit: LayoutFit) -> str:
     """A sentence for a layout: how its held-out cells were met, and how far off predictions were."""
     held = fit.held_out
     if fit.fitted is None or not held:
         return f"{fit.layout.name}: {fit.problem or 'no cell was held out'}."
-    inside_x = sum(abs(_error(one.solved.throughput_per_s, one.cell.mean_throughput)) for one in held) / len(held)
-    inside_r = sum(abs(_error(one.solved.response_s, one.cell.mean_response_s)) for one in held) / len(held)
+    off_x = sum(abs(_error(one.solved.throughput_per_s, one.cell.mean_throughput)) for one in held) / len(held)
+    off_r = sum(abs(_error(one.solved.response_s, one.cell.mean_response_s)) for one in held) / len(held)
     return (
         f"{fit.layout.name}: fitted to {len(fit.predictions) - len(held)} cells, and held against {len(held)} others: throughput "
-        f"{tally_text([one.x_meeting for one in held])}, on average {number(inside_x, 1)} % off; response time "
-        f"{tally_text([one.r_meeting for one in held])}, on average {number(inside_r, 1)} % off."
+        f"{tally_text([one.x_meeting for one in held])}, on average {number(off_x, 1)} % off; response time "
+        f"{tally_text([one.r_meeting for one in held])}, on average {number(off_r, 1)} % off.{_form(fit)}"
     )
+
+
+def _form(fit: LayoutFit) -> str:
+    """Where product form does not show what it was fitted to: by how much, and what predicts instead."""
+    if fit.fitted is None or fit.fitted.shows_what_it_saw:
+        return ""
+    worst = f"{number(fit.fitted.worst_seen, 1)} times what a prediction may be off"
+    if fit.simulated:
+        return (
+            f" Product form does not show all that it was fitted to (largest error {worst}), because exponential times are not those of "
+            "links and CPUs; predictions come from a simulation event by event with constant ones, which shows more of it."
+        )
+    return f" Product form does not show all that it was fitted to: the largest error is {worst}; nor does a simulation with constant times."
 
 
 def _error(predicted: float, seen: float) -> float:
@@ -130,7 +167,7 @@ def stations_table(task: Task, fits: Sequence[LayoutFit]) -> Table | None:
         f"Stations of the fitted networks at light and heavy load ({LIGHT_CLIENTS} and {HEAVY_CLIENTS} clients, or the fewest and the "
         f"most; {STUDIED_WORKERS} workers per proxy, or the most). V: visits of a request to one of the devices; D = V S. Counted: the "
         "throughput that was measured times what a request took in this very cell. Delays are fitted. Of servers that are asked all at "
-        "once each is visited, and the time of one counts.",
+        "once each is visited, and the time of one counts. Requests there are those of product form.",
         (
             "Layout", "N", "Station", "Devices", "Servers each", "V", "S (ms)", "D (ms)", "Utilization predicted (%)",
             "Utilization counted (%)", "Requests there",

@@ -4,10 +4,10 @@
 
     requests λ ──▶ │ queue │ ──▶ m workers; each holds a request from its dequeuing to its answer
 
-λ is the throughput that was measured at the level itself, as the studies S3 and S5 took it. μ stands twice: as they took
-it, from the largest throughput of the same workers at any number of clients, and as we fit it, from how long a request
-holds a worker at the fewest clients. M/M/1 takes all workers as one server, m times as fast. Where λ reaches m μ there
-is no steady state, and a sentence says why. Start with `open_models`.
+λ is the throughput that was measured at the level itself, as the studies S3 and S5 took it. μ stands twice. As they took
+it, it comes from the largest throughput of the same workers at any number of clients. As we fit it, it comes from how
+long a request holds a worker at the fewest clients. M/M/1 takes all workers as one server, m times as fast. Where λ
+reaches m μ there is no steady state, and a sentence says why. Start with `open_models`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weir_lab.design import Engine
-from weir_lab.report.common import level_value
+from weir_lab.report.common import level_value, speed_note
 from weir_lab.report.numbers.comparing import level_of, throughput_of
 from weir_lab.report.numbers.readings import stage_s
 from weir_lab.report.page.blocks import Table, Value
@@ -204,7 +204,7 @@ def open_table(task: Task, lines: Sequence[Series]) -> Table | None:
         "server's rate; it comes from the largest throughput of the series, as the studies took it, or from how long a request held a "
         "worker at the fewest clients. Observed: utilization is λ times the time held over the workers, E[n] and E[nq] are λ times the "
         "times by the proxies' stamps; the probability of queueing is not observed. A response time is met within "
-        f"±{task.margins.prediction_response:g} %.",
+        f"±{task.margins.prediction_response:g} %.{speed_note(task.first.speed)}",
         (
             "Series", "Clients", "", "μ from", "λ (1/s)", "μ (1/s)", "ρ", "E[n]", "E[nq]", "E[r] (ms)", "E[w] (ms)", "P(queue)",
             "E[r] observed over predicted (%)", "E[r]", "Reason",

@@ -9,7 +9,7 @@ from weir_lab.report.page.blocks import Text, Value
 from weir_lab.report.sections.models.calibrated import calibrated, calibrated_blocks
 from weir_lab.report.sections.models.drawn import drawing
 from weir_lab.report.sections.models.layouts import fits_of
-from weir_lab.report.sections.models.networks import figures, notes, point, stations_table, table_of_cells
+from weir_lab.report.sections.models.networks import figures, notes, point, stations_table, table_of_cells, total
 from weir_lab.report.sections.models.open_stations import LIGHTEST, inside_s, open_models, open_table
 from weir_lab.report.sections.models.printed import printed_networks, printed_open
 from weir_lab.report.sections.models.twice import sentence, twice_of_fullest, twice_table
@@ -25,7 +25,7 @@ __all__ = ["build", "summary"]
 
 
 def build(task: Task) -> list[Block]:
-    """Tables and figures of each layout that goes through a proxy. Open stations and calibrated models are of the first file alone."""
+    """Tables and figures of each layout that goes through a proxy. Open stations and calibrated models describe the first file alone."""
     every = [one for one in series_of(task) if not one.event and len(one.cells) >= 2]
     first = [one for one in every if one.sweep is task.first]
     calibrations = [(one, found) for one in first if (found := calibrated(one)) is not None]
@@ -37,7 +37,12 @@ def build(task: Task) -> list[Block]:
             *last,
         ]
     opened = [one for one in first if one.cells[0].runs[0].proxy is not None]
-    said = [point(fit) + _twice(fit) for fit in fits] + _open_points(task, opened)
+    whole = total(fits)
+    said = (
+        ([whole] if whole and len(fits) > 1 else [])
+        + [point(fit) + _twice(fit) for fit in fits]
+        + _open_points(task, opened)
+    )
     tables = [open_table(task, opened), printed_open(task)]
     drawn = [drawing(task, fits), *figures(task, fits)]
     after = [
@@ -57,8 +62,7 @@ def build(task: Task) -> list[Block]:
 
 def summary(task: Task) -> str:
     """How the networks met what they had not seen."""
-    fits = [fit for fit in fits_of(task.sweeps, task.margins) if fit.fitted is not None]
-    return f"{task.spec.title}: {point(fits[0])}" if fits else f"{task.spec.title}: nothing to model."
+    return f"{task.spec.title}: {total(fits_of(task.sweeps, task.margins)) or 'nothing to model.'}"
 
 
 def _twice(fit: LayoutFit) -> str:

@@ -21,18 +21,22 @@ if TYPE_CHECKING:
 
 __all__ = ["sentence", "twice_at", "twice_of_fullest", "twice_table"]
 
+# What other sections call stations, which count threads where these count quotas.
+_ALSO = {"memcached threads": "server CPUs", "proxy threads": "proxy CPUs", "load generators": "client CPUs"}
+
 
 def twice_at(
     sweeps: tuple[SweepReadings, ...], cell: CellReadings, margins: Margins, station: str = ""
 ) -> Twice | None:
     """What twice of a station would do in a cell by the network fitted to its layout; of the fullest, where none is named.
 
-    ``None`` where the cell is in no layout that has a network, or the network has no such station.
+    Stations have the names of the networks, or those of `numbers.stations.usages`. ``None`` where the cell is in no layout that has a
+    network, or the network has no such station.
     """
     for fit in fits_of(sweeps, margins):
         found = next((one for one in fit.predictions if one.cell is cell), None)
         if found is not None and fit.fitted is not None:
-            asked = station or found.solved.fullest
+            asked = _ALSO.get(station, station) or found.solved.fullest
             if asked not in found.solved.utilization:
                 return None
             population = cell.settings.population
