@@ -31,7 +31,7 @@ def seen(key: tuple[int, int]) -> SeenCell:
     workers, clients = key
     found = measured(workers, clients)
     x = found.throughput_per_s.mean
-    return SeenCell(clients, x, clients / x, SYSTEM.devices, workers, found.queue_s + found.held_s)
+    return SeenCell(clients, x, clients / x, SYSTEM.devices, workers, found.held_s)
 
 
 def is_kept(key: tuple[int, int]) -> bool:
@@ -126,6 +126,19 @@ def test_what_a_link_carries_less_than_it_should_is_found_as_its_factor() -> Non
     found = fit_devices(cells)
     assert found.fitted == "server uplinks"
     assert found.factor == pytest.approx(1.0 / 0.9, rel=0.03)
+
+
+def test_what_waits_for_a_worker_while_others_are_free_is_no_limit_of_the_workers() -> None:
+    """Threads that take 2 ms to wake up make requests slower, and workers no fuller."""
+    cells = [
+        replace(seen(key), response_s=key[1] / x, throughput_per_s=x)
+        for key in KEYS
+        if is_kept(key)
+        for x in [replace(SYSTEM, outside_s=SYSTEM.outside_s + 0.002, workers=key[0]).solve(key[1]).throughput_per_s]
+    ]
+    found = fit_devices(cells)
+    assert found.outside_s == pytest.approx(SYSTEM.outside_s + 0.002, rel=0.1)
+    assert found.inside_s == pytest.approx(SYSTEM.inside_s, rel=0.1)
 
 
 def test_times_of_processors_that_change_with_the_load_are_taken_from_the_nearest_that_were_seen() -> None:

@@ -118,7 +118,7 @@ def test_where_product_form_fails_in_what_it_saw_the_simulation_predicts(
     monkeypatch.setattr(layouts, "fit_devices", lambda cells: replace(fit_devices(cells), worst_seen=9.0))
     (fit,) = fits_of.__wrapped__((sweep,), DEFAULT_MARGINS)
     assert fit.simulated
-    assert "predictions come from a simulation event by event" in point(fit)
+    assert "A simulation event by event with constant times shows it" in point(fit)
     full = fit.at(8, 64)
     assert full is not None
     assert full.solved.throughput_per_s == pytest.approx(measured(8, 64).throughput_per_s.mean, rel=0.1)

@@ -6,8 +6,9 @@
 
 What a request takes of each device is counted: CPU time over its quota, bytes over a link's rate. Three numbers cannot be counted and are
 fitted: the delay outside, the delay inside, and how far the fullest device is from its count (a link carries headers, a quota is kept in
-pieces). The fit sees the cells that it is given: throughputs and response times, and the times from the queue to the answer where they are
-known. CPU time per request changes with the load, so a cell that was not seen has what its neighbours in population had.
+pieces). The fit sees the cells that it is given: throughputs and response times, and how long a request holds its worker at the fewest
+clients. What a request waits for a worker while others are free (threads that wake up) is delay outside. CPU time per request changes with
+the load, so a cell that was not seen has what its neighbours in population had.
 
 Start with `fit_devices`; `twice_of` says what a device of twice the capacity would do. Pure.
 """
@@ -107,8 +108,8 @@ class Device:
 class SeenCell:
     """What was measured of a cell: means over runs, per second and in seconds.
 
-    ``crew_s`` is the time from the queue to the answer, ``workers`` how many serve it; both ``None`` where requests hold no worker.
-    ``away_s`` is how long a client was away between a reply and its next request.
+    ``held_s`` is how long a request holds one of ``workers``; both ``None`` where requests hold no worker. ``away_s`` is how long a client
+    was away between a reply and its next request.
     """
 
     population: int
@@ -116,7 +117,7 @@ class SeenCell:
     response_s: float
     devices: tuple[Device, ...]
     workers: int | None = None
-    crew_s: float | None = None
+    held_s: float | None = None
 
     @property
     def away_s(self) -> float:
@@ -138,6 +139,11 @@ class Solved:
     jobs: dict[str, float]
     crew_s: float | None = None
     queue_s: float | None = None
+
+    @property
+    def held_s(self) -> float | None:
+        """How long a request holds its worker."""
+        return None if self.crew_s is None or self.queue_s is None else self.crew_s - self.queue_s
 
     @property
     def fullest(self) -> str:
@@ -245,8 +251,8 @@ class Fitted:
 def fit_devices(cells: Sequence[SeenCell]) -> Fitted:
     """Fit the delays and the fullest device's time to cells; they may differ in clients and in workers, not in their kinds of devices.
 
-    Least squares of log errors of throughput, response time and time at the workers, in units of what a prediction may be off (5 % and
-    10 %). Needs two populations.
+    Least squares of log errors of throughput and response time, in units of what a prediction may be off (5 % and 10 %). Where workers are
+    held, the time at the fewest clients is fitted, too: it parts the delay inside from that outside. Needs two populations.
     """
     from scipy.optimize import least_squares  # slow to load, and most commands do not need it
 
@@ -260,7 +266,7 @@ def fit_devices(cells: Sequence[SeenCell]) -> Fitted:
         heavy.devices, key=lambda one: heavy.throughput_per_s / one.capacity_per_s, default=Device("", 0.0)
     )  # fmt: skip
     away = max(0.0, sum(cell.away_s for cell in ordered) / len(ordered))
-    crew = light.crew_s if light.workers is not None and light.crew_s is not None else None
+    crew = light.held_s if light.workers is not None else None
     counted = sum(one.demand_s * (1 if one.together else one.count) for one in light.devices if not one.inside)
     held = sum(one.demand_s * (1 if one.together else one.count) for one in light.devices if one.inside)
     rest = light.response_s - counted - (crew if crew is not None else held)
@@ -292,8 +298,9 @@ def _errors(fitted: Fitted) -> NDArray[np.float64]:
         found.append(
             math.log(max(_SHORTEST_S, solved.response_s) / cell.response_s) * 100.0 / RESPONSE_PERCENT
         )  # fmt: skip
-        if cell.crew_s is not None and solved.crew_s is not None:
-            found.append(math.log(solved.crew_s / cell.crew_s) * 100.0 / RESPONSE_PERCENT)
+        light = cell.population == fitted.cells[0].population
+        if light and cell.held_s is not None and solved.held_s is not None:
+            found.append(math.log(solved.held_s / cell.held_s) * 100.0 / RESPONSE_PERCENT)
     return np.array(found)
 
 

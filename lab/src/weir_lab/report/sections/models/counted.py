@@ -84,7 +84,8 @@ def _cpus(tier: str, spent_s: float, settings: Settings, testbed: TestbedRecord)
 def _links(cell: CellReadings, sweep: SweepReadings, testbed: TestbedRecord) -> tuple[list[Device], bool]:
     """The uplinks of each tier, and whether one is known by payload alone."""
     settings, found, by_payload = cell.settings, [], False
-    payload = {bound.tier: bound for bound in link_bounds(settings, sweep.study.topology.built_links)}
+    planned = sweep.study.topology.built_links
+    payload = {bound.tier: bound for bound in link_bounds(settings, planned)}
     for tier in _ROLES:
         name = f"{tier} uplinks"
         rates = [machine.link_mbit_s for machine in testbed.machines if machine.name.startswith(f"{tier}-")]
@@ -98,7 +99,9 @@ def _links(cell: CellReadings, sweep: SweepReadings, testbed: TestbedRecord) -> 
             found.append(Device(name, service, share, machines, 1, inside, together))
         elif name in payload:
             by_payload = True
-            found.append(Device(name, machines / payload[name].requests_per_s, 1.0, machines, 1, inside))
+            # What the machine could send counts, which may differ from what the study asked for.
+            slower = getattr(planned, f"{tier}_mbit_s") / (sum(known) / len(known)) if known else 1.0
+            found.append(Device(name, slower * machines / payload[name].requests_per_s, 1.0, machines, 1, inside))
     return found, by_payload
 
 

@@ -22,7 +22,7 @@ from weir_lab.design import Engine, RequestPath
 from weir_lab.report.common import level_name, workload_name
 from weir_lab.report.numbers.comparing import level_of, response_of, throughput_of
 from weir_lab.report.sections.models.counted import devices_of
-from weir_lab.report.sections.models.open_stations import held_s, inside_s
+from weir_lab.report.sections.models.open_stations import held_s
 from weir_lab.report.sections.models.words import no_miss
 from weir_lab.theory.fitting.devices import WORKERS, SeenCell, fit_devices
 from weir_lab.theory.fitting.meeting import Verdict, meeting_of
@@ -52,6 +52,8 @@ _ALONG = {
     "subject",
 }
 _POPULATIONS_MIN = 2
+# Of its error where product form fails, what a simulation may have at most to predict in its place.
+_BETTER = 0.5
 # Requests of a simulation: throughput is known to about 1 %.
 _SIMULATED = 6_000
 # A device that takes this much more of a request than in the cells that were seen is looked at as the reason of a miss.
@@ -112,7 +114,7 @@ class LayoutFit:
     notes: tuple[str, ...]
     problem: str = ""
     simulated: bool = False
-    """Predictions come from the simulation with constant times: product form does not show what it saw, and that shows more of it."""
+    """Predictions come from the simulation with constant times: product form does not show what it saw, and that halves its error."""
 
     @property
     def held_out(self) -> list[Predicted]:
@@ -172,13 +174,13 @@ def _fit(layout: Layout, margins: Margins) -> LayoutFit:
     if len({population for _, population in kept}) < _POPULATIONS_MIN or len(kept) == len(seen):
         problem = f"{count_text(len(seen), 'cell')} are too few to fit a network to half of them: measure at least 3 numbers of clients"
         return LayoutFit(layout, None, (), tuple(notes), problem)
-    if any(cell.workers is not None and cell.crew_s is None for cell in kept.values()):
-        notes["the proxies' stamps are missing in some runs: time at the workers is not fitted"] = None
+    if any(cell.workers is not None and cell.held_s is None for cell in kept.values()):
+        notes["the proxies' stamps are missing in some cells: how long a worker is held is not fitted there"] = None
     try:
         fitted = fit_devices(list(kept.values()))
     except ValueError as error:
         return LayoutFit(layout, None, (), tuple(notes), f"no network could be fitted: {error}")
-    simulated = not fitted.shows_what_it_saw and worst_simulated(fitted, _SIMULATED) < fitted.worst_seen
+    simulated = not fitted.shows_what_it_saw and worst_simulated(fitted, _SIMULATED) < _BETTER * fitted.worst_seen
     predictions = tuple(_predicted(fitted, layout, key, seen[key], margins, simulated) for key in sorted(layout.cells))
     return LayoutFit(layout, fitted, predictions, tuple(notes), "", simulated)
 
@@ -200,7 +202,7 @@ def _alike(
 
 def _seen_cell(cell: CellReadings, workers: int, sweep: SweepReadings) -> tuple[SeenCell, tuple[str, ...]]:
     devices, missing = devices_of(cell, sweep)
-    times = cell.of(inside_s) if workers else []
+    times = cell.of(held_s) if workers else []
     return (
         SeenCell(
             cell.settings.population,
@@ -271,9 +273,10 @@ def _reason(
             "exponential times, which product form needs, are not those of links and CPUs: simulated event by event with constant ones the "
             "prediction is not missed"
         )
+    why = f"neither what was counted here nor constant times explain it (fullest station: {solved.fullest})"
     if solved.throughput_per_s > cell.mean_throughput:
-        return f"too fast, and not for what was counted: something waits that is no station here (fullest of them: {solved.fullest})"
-    return f"too slow, and not for what was counted: waits are shorter than exponential times give (fullest station: {solved.fullest})"
+        return f"too fast, and {why}: something waits that is no station here"
+    return f"too slow, and {why}: requests cost less here than where the fit saw them"
 
 
 def _with_constant_times(fitted: Fitted, seen: SeenCell, solved: Solved) -> Solved:

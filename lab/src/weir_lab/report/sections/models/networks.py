@@ -109,10 +109,10 @@ def _form(fit: LayoutFit) -> str:
     worst = f"{number(fit.fitted.worst_seen, 1)} times what a prediction may be off"
     if fit.simulated:
         return (
-            f" Product form does not show all that it was fitted to (largest error {worst}), because exponential times are not those of "
-            "links and CPUs; predictions come from a simulation event by event with constant ones, which shows more of it."
+            f" Product form does not show all that it was fitted to (largest error {worst}). A simulation event by event with constant "
+            "times shows it with less than half of that error, and predictions come from that."
         )
-    return f" Product form does not show all that it was fitted to: the largest error is {worst}; nor does a simulation with constant times."
+    return f" Product form does not show all that it was fitted to (largest error {worst}); nor does a simulation with constant times."
 
 
 def _error(predicted: float, seen: float) -> float:
