@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from weir_lab.design.whole.sets import DEFAULT_MARGINS, SectionSpec
 from weir_lab.report.common import Task, series_of
 from weir_lab.report.numbers.readings import read_cells
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
+from weir_lab.report.page.diagrams import Box, diagram_of, draw_diagram
 from weir_lab.report.page.html import figure_html
 from weir_lab.report.sections import models
 from weir_lab.report.sections.models import layouts
@@ -237,7 +239,7 @@ def test_what_s5_printed_stands_with_what_is_right_for_it(sweep: SweepReadings) 
     assert len(rows) == len(made.rows) == 8
     assert rows["Table 5", 16.0][10] == Value(0.78007)
     assert str(rows["Table 6", 8.0][10]).startswith("6.33; right: ")
-    assert str(rows["Table 6", 32.0][7]).endswith("right: 1.00")
+    assert str(rows["Table 6", 32.0][7]).endswith("right: 1.004")
     assert "all predicted values" in str(rows["Table 6", 8.0][13])
     assert printed_networks(task_of(sweep, "S5"), ()) is None
 
@@ -258,6 +260,19 @@ def test_the_drawing_has_every_station_and_its_numbers(blocks: list[Block]) -> N
     assert table(blocks, "models-diagram-data").rows[0][2] == "client CPUs"
     names = [one.name for one in blocks if isinstance(one, Figure)]
     assert names == ["models-diagram", "models-networks-throughput", "models-networks-response"]
+
+
+def test_a_long_row_of_stations_goes_on_below_and_stays_in_the_picture() -> None:
+    boxes = [Box(f"station {place}", ("D 1 ms",), 0.1 * place, 0.5) for place in range(8)]
+    drawn = draw_diagram(diagram_of("eight", tuple(boxes)), "eight stations")
+    places = re.findall(r'<rect class="a" x="([\d.]+)" y="([\d.]+)"', drawn)
+    assert len(places) == 8
+    assert len({y for _, y in places}) == 2
+    assert max(float(x) for x, _ in places) <= 720.0 - 96.0
+    assert drawn.count(">0.5<") == 7
+    assert 'aria-label="eight stations"' in drawn
+    with pytest.raises(ValueError, match="no station has a queue"):
+        diagram_of("none", (Box("clients", ("delay",)),))
 
 
 def test_twice_of_a_station_is_a_value_that_other_sections_can_ask_for(

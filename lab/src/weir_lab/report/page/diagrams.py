@@ -156,13 +156,13 @@ def _arrow(x: float, to: float, y: float, box: Box) -> str:
     head = f'<path class="a" d="M{x:g} {y:g}H{end:g}m-4 -3l4 3l-4 3"/>'
     if box.visits is None:
         return head
-    return (
-        head + f'<text class="x" x="{(x + to) / 2:g}" y="{y - 14:g}" text-anchor="middle">{_ratio(box.visits)}</text>'
-    )
+    # Beside the edge of a frame, not on it.
+    middle = max((x + to) / 2, _MARGIN + _GAP / 2)
+    return head + f'<text class="x" x="{middle:g}" y="{y - 14:g}" text-anchor="middle">{_ratio(box.visits)}</text>'
 
 
 def _ratio(visits: float) -> str:
-    return number(visits, 0) if visits == round(visits) else number(visits, 2 if visits >= 0.1 else 3)
+    return number(visits, 0) if visits == round(visits) else number(visits, 2 if visits >= 0.1 else 3).rstrip("0")
 
 
 def _turn(right: float, above: float, below: float) -> str:

@@ -166,7 +166,9 @@ def _predicted_row(key: _Key, values: _Values, right: dict[str, str] | None, mar
         value = printed[0] * (_TO_MS[printed[1]] if quantity in _TIMES else 1.0)
         if right is not None and right["stable"] != "true":
             # With these rates the formulas give nothing, whatever was printed; utilization alone is defined.
-            found.append(f"{_text(value)}; right: {_text(float(exact)) if quantity == 'utilization' else 'none'}")
+            found.append(
+                f"{_text(value)}; right: {significant(float(exact), 4) if quantity == 'utilization' else 'none'}"
+            )
             continue
         known = float(exact) * (1e3 if quantity in _TIMES else 1.0) if exact else None
         agrees = known is None or _agrees(
