@@ -2,6 +2,7 @@
 
 ``blocks``      values with intervals, tables, figures, sections
 ``charts``      panels as inline SVG
+``diagrams``    networks of queues as inline SVG
 ``data``        the data of a figure as a link
 ``complete``    what no page may hold
 ``html``        the page, and Markdown

@@ -19,6 +19,7 @@ from weir_lab.report.page.blocks import Figure, Section, Table, Text, Value
 from weir_lab.report.page.charts import draw, legend_of, swatch
 from weir_lab.report.page.complete import require_complete
 from weir_lab.report.page.data import data_link
+from weir_lab.report.page.diagrams import Diagram, draw_diagram
 
 if TYPE_CHECKING:
     from weir_lab.report.page.blocks import Block, Entry, Report
@@ -156,11 +157,16 @@ def _right(numeric: bool) -> str:
 
 def figure_html(figure: Figure, number: int) -> str:
     """A figure with panels, legend and caption, as it stands on the page."""
-    wide = len(figure.panels) == 1
+    wide = len(figure.panels) == 1 or any(isinstance(panel, Diagram) for panel in figure.panels)
     size = (720.0, 280.0) if wide else (360.0, 250.0)
-    columns = {1: " wide", 3: " three"}.get(len(figure.panels), "")
+    columns = " wide" if wide else {3: " three"}.get(len(figure.panels), "")
     legend = legend_of(figure.panels)
-    drawn = "\n".join(draw(panel, f"{figure.title}: {panel.title}", *size, legend) for panel in figure.panels)
+    drawn = "\n".join(
+        draw_diagram(panel, f"{figure.title}: {panel.title}")
+        if isinstance(panel, Diagram)
+        else draw(panel, f"{figure.title}: {panel.title}", *size, legend)
+        for panel in figure.panels
+    )
     redraws = f" Redraws {figure.redraws} of the study." if figure.redraws else ""
     source = f" Runs: {'; '.join(figure.runs)}." if figure.runs else ""
     return (

@@ -15,9 +15,11 @@ from weir_lab.theory.queueing.networks.closed import (
     Kind,
     Station,
     approximate_closed,
+    jobs_in_closed,
     solve_closed,
     station_in_closed,
 )
+from weir_lab.theory.queueing.networks.crew import Crew, CrewSolution, solve_with_crew
 from weir_lab.theory.queueing.networks.forkjoin import (
     ForkJoin,
     fork_join,
@@ -35,6 +37,8 @@ __all__ = [
     "Bounds",
     "BucketSolution",
     "ClosedSolution",
+    "Crew",
+    "CrewSolution",
     "FiniteStation",
     "ForkJoin",
     "GeneralStation",
@@ -57,6 +61,7 @@ __all__ = [
     "fit_scalability",
     "fork_join",
     "geometric_bounds",
+    "jobs_in_closed",
     "md1",
     "mg1",
     "mm1",
@@ -67,6 +72,7 @@ __all__ = [
     "shapes",
     "solve_closed",
     "solve_open",
+    "solve_with_crew",
     "station_in_closed",
     "token_bucket",
 ]

@@ -31,7 +31,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["ClosedSolution", "Kind", "Station", "approximate_closed", "solve_closed", "station_in_closed"]
+__all__ = [
+    "ClosedSolution",
+    "Kind",
+    "Station",
+    "approximate_closed",
+    "jobs_in_closed",
+    "solve_closed",
+    "station_in_closed",
+]
 
 POPULATION_MAX = 100_000
 SERVERS_MAX = 100_000
@@ -164,15 +172,7 @@ def station_in_closed(stations: Sequence[Station], population: int, name: str) -
     if chosen is None or chosen.kind is Kind.DELAY or chosen.speedup is not None or chosen.demand_s == 0.0:
         known = [station.name for station in _queues(stations) if station.speedup is None]
         raise ValueError(f"{name} is no station with servers and a demand; there are {', '.join(known)}.")
-    queues, think = _queues(stations), _delay(stations)
-    unit = max(queue.demand_s / queue.peak_speedup for queue in queues)
-    others = _delay_capacity(think / unit, population)
-    for queue in queues:
-        if queue is not chosen:
-            others = _convolved(others, queue, unit, population)
-    capacity, ratio = _capacity(chosen, unit, population)
-    beyond = capacity[-1] + ratio * np.arange(1.0, population + 2.0 - capacity.size)
-    own = np.concatenate((capacity, beyond))[: population + 1]
+    own, others, unit = _alone_and_others(stations, population, chosen)
 
     def marginal(size: int) -> tuple[NDArray[np.float64], float]:
         logs = own[: size + 1] + others[size::-1]
@@ -182,6 +182,40 @@ def station_in_closed(stations: Sequence[Station], population: int, name: str) -
     (probabilities, now), (seen, before) = marginal(population), marginal(population - 1)
     throughput = chosen.visit_ratio * math.exp(before - now) / unit
     return FiniteStation(chosen.servers, 1.0 / chosen.service_time_s, throughput, 0.0, probabilities, seen)
+
+
+def jobs_in_closed(stations: Sequence[Station], population: int, name: str) -> NDArray[np.float64]:
+    """P(n jobs at one station), n = 0..N, of a closed network with N requests; the station may have a speedup.
+
+    P(n) = f(n) G_others(N-n) / G(N), as in `station_in_closed`. The flow through the station is the mean of its rate.
+
+    >>> pair = [Station("s", 1.0, speedup=(1.0, 1.5)), Station("z", 2.0, kind=Kind.DELAY)]
+    >>> [round(float(one), 4) for one in jobs_in_closed(pair, 2, "s")]
+    [0.4286, 0.4286, 0.1429]
+    """
+    _check(stations, population)
+    chosen = next((station for station in _queues(stations) if station.name == name), None)
+    if chosen is None:
+        known = ", ".join(station.name for station in _queues(stations))
+        raise ValueError(f"{name} is no station with a queue and a demand; there are {known}.")
+    own, others, _ = _alone_and_others(stations, population, chosen)
+    logs = own + others[::-1]
+    return np.asarray(np.exp(logs - logsumexp(logs)))
+
+
+def _alone_and_others(
+    stations: Sequence[Station], population: int, chosen: Station
+) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+    """Logarithms of the capacity of one station and of all others together, for 0..N jobs, and the unit of demands in them."""
+    queues, think = _queues(stations), _delay(stations)
+    unit = max(queue.demand_s / queue.peak_speedup for queue in queues)
+    others = _delay_capacity(think / unit, population)
+    for queue in queues:
+        if queue is not chosen:
+            others = _convolved(others, queue, unit, population)
+    capacity, ratio = _capacity(chosen, unit, population)
+    beyond = capacity[-1] + ratio * np.arange(1.0, population + 2.0 - capacity.size)
+    return np.concatenate((capacity, beyond))[: population + 1], others, unit
 
 
 def approximate_closed(stations: Sequence[Station], population: int, tolerance: float = 1e-10) -> ClosedSolution:

@@ -1,0 +1,147 @@
+"""What a request takes of each device of a cell, counted: CPU time over quotas, bytes over links, the proxies' network threads.
+
+Where the testbed counted bytes on the wire those are taken, else the payload, which leaves out headers. CPU time is over the quota of the
+role's machines; where roles share the CPUs of one machine that is one station for all of them. Servers, and links that a proxy waits for,
+are visited while a worker is held. Start with `devices_of`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weir_lab.design import Engine, Role
+from weir_lab.report.numbers.comparing import throughput_of
+from weir_lab.report.numbers.stations import link_bounds
+from weir_lab.theory.fitting.devices import Device
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weir_lab.design import Settings
+    from weir_lab.records.places import TestbedRecord
+    from weir_lab.report.numbers.readings import CellReadings, Reading, SweepReadings
+
+__all__ = ["SHARED", "devices_of"]
+
+SHARED = "CPUs of this machine"
+"""The station of roles that have no CPUs of their own."""
+
+_ROLES = {"client": Role.CLIENT, "proxy": Role.PROXY, "server": Role.SERVERS}
+_NETWORK_THREAD = "weir-network"
+# From this share of writes on a proxy's uplink carries mostly what its workers wait for.
+_WRITES = 0.5
+
+
+def devices_of(cell: CellReadings, sweep: SweepReadings) -> tuple[tuple[Device, ...], tuple[str, ...]]:
+    """Devices with seconds per visit as they were counted in a cell, mean over runs, and what could not be counted, in words."""
+    found: list[Device] = []
+    missing: list[str] = []
+    testbed = sweep.testbed
+    if testbed is None or testbed.shares_cpu:
+        whole = _mean(cell.of(_machine_s))
+        if whole is None:
+            missing.append("no CPU time of the machine is recorded, so no station stands for it")
+        else:
+            cores = max(run.run.cpu.cores for run in cell.runs if run.run.cpu is not None)
+            found.append(Device(SHARED, whole, servers=cores))
+    else:
+        for tier, role in _ROLES.items():
+            spent = _mean(cell.of(lambda run, role=role: run.cpu_s(role)))  # type: ignore[misc]
+            if spent is None:
+                missing.append(f"no CPU time of the {tier} machines is recorded")
+            else:
+                found.append(_cpus(tier, spent, cell.settings, testbed))
+    thread = _mean(cell.of(_network_thread_s))
+    if thread is not None:
+        found.append(Device("network thread", thread, count=cell.settings.proxies))
+    elif cell.settings.engine is not Engine.EVENT:
+        missing.append("CPU time of the network thread is not recorded")
+    if testbed is not None and sweep.links_built:
+        links, by_payload = _links(cell, sweep, testbed)
+        found += links
+        if by_payload:
+            missing.append("bytes on the wire were not counted: links are known by payload, without headers")
+    return tuple(found), tuple(missing)
+
+
+def _cpus(tier: str, spent_s: float, settings: Settings, testbed: TestbedRecord) -> Device:
+    """The CPUs of a tier: as fast as their quota, or one for each thread."""
+    machines = _machines(tier, settings)
+    quotas = [machine.cpus for machine in testbed.machines if machine.name.startswith(f"{tier}-")]
+    known = [quota for quota in quotas if quota]
+    share, together = _shared_out(tier, settings)
+    if known and len(known) == len(quotas):
+        quota = sum(known) / len(known)
+        return Device(f"{tier} CPUs", spent_s / share / quota, share, machines, 1, tier == "server", together)
+    threads = {
+        "client": settings.client_threads * settings.instances,
+        "proxy": settings.proxy_threads + (settings.workers or 0),
+        "server": settings.server_threads,
+    }
+    return Device(f"{tier} CPUs", spent_s / share, share, machines, threads[tier], tier == "server", together)
+
+
+def _links(cell: CellReadings, sweep: SweepReadings, testbed: TestbedRecord) -> tuple[list[Device], bool]:
+    """The uplinks of each tier, and whether one is known by payload alone."""
+    settings, found, by_payload = cell.settings, [], False
+    planned = sweep.study.topology.built_links
+    payload = {bound.tier: bound for bound in link_bounds(settings, planned)}
+    for tier in _ROLES:
+        name = f"{tier} uplinks"
+        rates = [machine.link_mbit_s for machine in testbed.machines if machine.name.startswith(f"{tier}-")]
+        known = [rate for rate in rates if rate is not None]
+        wire = _mean(cell.of(lambda run, tier=tier: _wire_bytes(run, tier)))  # type: ignore[misc]
+        share, together = _shared_out(tier, settings)
+        inside = tier == "server" or (tier == "proxy" and settings.write_ratio >= _WRITES)
+        machines = _machines(tier, settings)
+        if wire is not None and known:
+            service = 8e-6 * wire / (sum(known) / len(known)) / share
+            found.append(Device(name, service, share, machines, 1, inside, together))
+        elif name in payload:
+            by_payload = True
+            # What the machine could send counts, which may differ from what the study asked for.
+            slower = getattr(planned, f"{tier}_mbit_s") / (sum(known) / len(known)) if known else 1.0
+            found.append(Device(name, slower * machines / payload[name].requests_per_s, 1.0, machines, 1, inside))
+    return found, by_payload
+
+
+def _shared_out(tier: str, settings: Settings) -> tuple[float, bool]:
+    """Visits of a request to all machines of a tier, and whether it is at all of them at once: a write to each replica."""
+    everywhere = tier == "server" and settings.replicas == settings.servers > 1 and settings.write_ratio >= _WRITES
+    return (float(settings.servers), True) if everywhere else (1.0, False)
+
+
+def _machines(tier: str, settings: Settings) -> int:
+    return {"client": settings.client_machines, "proxy": settings.proxies, "server": settings.servers}[tier]
+
+
+def _machine_s(run: Reading) -> float | None:
+    """CPU time of this machine per request, without other programs where they are known."""
+    cpu = run.run.cpu
+    if cpu is None or run.throughput <= 0.0:
+        return None
+    busy = cpu.busy_ns - (cpu.others_ns or 0)
+    return max(0.0, busy / cpu.interval_ns / throughput_of(run))
+
+
+def _network_thread_s(run: Reading) -> float | None:
+    """CPU time of the proxies' network threads per request."""
+    cpu = run.run.cpu
+    thread = cpu.threads.get(Role.PROXY.value, {}).get(_NETWORK_THREAD) if cpu is not None else None
+    return None if cpu is None or thread is None else thread.cpu_ns / cpu.interval_ns / throughput_of(run)
+
+
+def _wire_bytes(run: Reading, tier: str) -> float | None:
+    """Bytes that the machines of a tier sent per request, headers included; ``None`` where one did not count them."""
+    cpu = run.run.cpu
+    if cpu is None:
+        return None
+    sent = [use.sent_bytes for name, use in cpu.machines.items() if name.startswith(f"{tier}-")]
+    known = [count for count in sent if count is not None]
+    if not known or len(known) != len(sent):
+        return None
+    return sum(known) / cpu.interval_ns * 1e9 / throughput_of(run)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None

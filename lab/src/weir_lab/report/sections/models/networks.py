@@ -1,0 +1,277 @@
+"""What the page says of the networks of queues: predictions beside measurements, stations, and what was held out.
+
+Stations and predictions come from `layouts`. The drawing is in `drawn`, what twice of a station would do in `twice`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weir_lab.report.common import figure, level_name, level_value, mark, method
+from weir_lab.report.numbers.comparing import response_of, throughput_of
+from weir_lab.report.page.blocks import Table, Text, Value
+from weir_lab.report.page.charts import LOOKS, Axis, Line, Look, Mark, Panel
+from weir_lab.report.sections.models.open_stations import HEAVY_CLIENTS, LIGHT_CLIENTS
+from weir_lab.report.sections.models.words import off, rule_text, shown
+from weir_lab.theory.fitting.devices import INSIDE, OUTSIDE, WORKERS
+from weir_lab.theory.fitting.meeting import tally_text
+from weir_lab.theory.units import count_text, number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from weir_lab.report.common import Task
+    from weir_lab.report.numbers.readings import Reading
+    from weir_lab.report.page.blocks import Entry, Figure
+    from weir_lab.report.sections.models.layouts import Layout, LayoutFit, Predicted
+    from weir_lab.theory.fitting.devices import Device, Fitted, Solved
+
+__all__ = [
+    "STUDIED_WORKERS",
+    "figures",
+    "heavy_of",
+    "light_of",
+    "notes",
+    "point",
+    "stations_table",
+    "table_of_cells",
+    "total",
+]
+
+STUDIED_WORKERS = 32
+"""Workers per proxy for which S3 printed its networks; without them the most are taken."""
+
+
+def light_of(fit: LayoutFit) -> Predicted | None:
+    """The cell with few clients at which stations are shown: 24 where they are there, with 32 workers per proxy."""
+    return _at(fit, LIGHT_CLIENTS, -1)
+
+
+def heavy_of(fit: LayoutFit) -> Predicted | None:
+    """The cell with many clients at which stations are shown: 384 where they are there, with 32 workers per proxy."""
+    return _at(fit, HEAVY_CLIENTS, 0)
+
+
+def _at(fit: LayoutFit, population: int, end: int) -> Predicted | None:
+    if fit.fitted is None:
+        return None
+    wanted = STUDIED_WORKERS * fit.layout.proxies
+    workers = wanted if wanted in fit.layout.workers else fit.layout.workers[-1]
+    line = [one.settings.population for one in fit.layout.line(workers)]
+    chosen = population if population in line else line[0 if end else -1]
+    return fit.at(workers, chosen)
+
+
+def notes(fits: Sequence[LayoutFit]) -> list[Text]:
+    """What could not be counted or fitted, said once."""
+    found: dict[str, list[str]] = {}
+    for fit in fits:
+        for one in (*fit.notes, *([fit.problem] if fit.problem else [])):
+            found.setdefault(one, []).append(fit.layout.name)
+    if not found:
+        return []
+    points = tuple(f"{what} ({'; '.join(dict.fromkeys(where))})" for what, where in found.items())
+    return [Text("What the networks of queues do not have:", points, note=True)]
+
+
+def total(fits: Sequence[LayoutFit]) -> str:
+    """How the cells that were held out were met over all layouts; empty where none has a network."""
+    held = [one for fit in fits for one in fit.held_out]
+    if not held:
+        return ""
+    both = sum(one.x_meeting.met and one.r_meeting.met for one in held)
+    layouts = sum(bool(fit.held_out) for fit in fits)
+    return (
+        f"Of {count_text(len(held), 'cell')} in {count_text(layouts, 'layout')} that the networks of queues did not see, {both} "
+        f"({number(100.0 * both / len(held), 0)} %) are met in throughput and response time: throughput "
+        f"{tally_text([one.x_meeting for one in held])}; response time {tally_text([one.r_meeting for one in held])}."
+    )
+
+
+def point(fit: LayoutFit) -> str:
+    """A sentence for a layout: how its held-out cells were met, and how far off predictions were."""
+    held = fit.held_out
+    if fit.fitted is None or not held:
+        return f"{fit.layout.name}: {fit.problem or 'no cell was held out'}."
+    off_x = sum(abs(_error(one.solved.throughput_per_s, one.cell.mean_throughput)) for one in held) / len(held)
+    off_r = sum(abs(_error(one.solved.response_s, one.cell.mean_response_s)) for one in held) / len(held)
+    return (
+        f"{fit.layout.name}: fitted to {len(fit.predictions) - len(held)} cells, and held against {len(held)} others: throughput "
+        f"{tally_text([one.x_meeting for one in held])}, on average {number(off_x, 1)} % off; response time "
+        f"{tally_text([one.r_meeting for one in held])}, on average {number(off_r, 1)} % off.{_form(fit)}"
+    )
+
+
+def _form(fit: LayoutFit) -> str:
+    """Where product form does not show what it was fitted to: by how much, and what predicts instead."""
+    if fit.fitted is None or fit.fitted.shows_what_it_saw:
+        return ""
+    worst = f"{number(fit.fitted.worst_seen, 1)} times what a prediction may be off"
+    if fit.simulated:
+        return (
+            f" Product form does not show all that it was fitted to (largest error {worst}). A simulation event by event with constant "
+            "times shows it with less than half of that error, and predictions come from that."
+        )
+    return f" Product form does not show all that it was fitted to (largest error {worst}); nor does a simulation with constant times."
+
+
+def _error(predicted: float, seen: float) -> float:
+    return 100.0 * (predicted / seen - 1.0)
+
+
+def table_of_cells(task: Task, fits: Sequence[LayoutFit]) -> Table | None:
+    """Every cell: measured, predicted, error, and how that is met where it was held out; ``None`` without a fitted network."""
+    rows: list[tuple[Entry, ...]] = []
+    for fit in fits:
+        for one in fit.predictions:
+            settings, solved = one.cell.settings, one.solved
+            rows.append(
+                (
+                    fit.layout.name, _workers(fit.layout, one.workers), Value(settings.population), "seen" if one.seen else "held out",
+                    level_value(one.cell, throughput_of, digits=0), Value(solved.throughput_per_s, digits=0), off(one.x_meeting),
+                    "–" if one.seen else str(one.x_meeting.verdict), level_value(one.cell, response_of, 1e3),
+                    Value(1e3 * solved.response_s), off(one.r_meeting), "–" if one.seen else str(one.r_meeting.verdict),
+                    f"{solved.fullest}, {number(100 * solved.utilization[solved.fullest], 0)} %" if solved.fullest else "–", one.reason,
+                )
+            )  # fmt: skip
+    if not rows:
+        return None
+    return Table(
+        f"{task.spec.name}-predicted",
+        "Networks of queues, predicted against measured. The fit saw every second cell of the table of clients and workers, and the cell "
+        f"with the fewest of both; the others were held out, and they alone count. {rule_text(task)}",
+        (
+            "Layout", "Workers per proxy", "N", "", "X measured (requests/s)", "X predicted", "X measured over predicted (%)", "X",
+            "R measured (ms)", "R predicted (ms)", "R measured over predicted (%)", "R", "Fullest station", "Reason",
+        ),
+        tuple(rows),
+    )  # fmt: skip
+
+
+def _workers(layout: Layout, workers: int) -> Entry:
+    return Value(workers // layout.proxies) if workers else "–"
+
+
+def stations_table(task: Task, fits: Sequence[LayoutFit]) -> Table | None:
+    """The fitted stations at light and heavy load: visits, demand, utilization by the model and as counted, requests there."""
+    rows: list[tuple[Entry, ...]] = []
+    for fit in fits:
+        shown_cells = [one for one in (light_of(fit), heavy_of(fit)) if one is not None]
+        for one in dict.fromkeys(shown_cells):
+            if fit.fitted is not None:
+                rows += _station_rows(fit, fit.fitted, one)
+    if not rows:
+        return None
+    return Table(
+        f"{task.spec.name}-stations",
+        f"Stations of the fitted networks at light and heavy load ({LIGHT_CLIENTS} and {HEAVY_CLIENTS} clients, or the fewest and the "
+        f"most; {STUDIED_WORKERS} workers per proxy, or the most). V: visits of a request to one of the devices; D = V S. Counted: the "
+        "throughput that was measured times what a request took in this very cell. Delays are fitted. Of servers that are asked all at "
+        "once each is visited, and the time of one counts. Requests there are those of product form.",
+        (
+            "Layout", "N", "Station", "Devices", "Servers each", "V", "S (ms)", "D (ms)", "Utilization predicted (%)",
+            "Utilization counted (%)", "Requests there",
+        ),
+        tuple(rows),
+        folded=True,
+    )  # fmt: skip
+
+
+def _station_rows(fit: LayoutFit, fitted: Fitted, one: Predicted) -> list[tuple[Entry, ...]]:
+    population, solved = one.cell.settings.population, one.solved
+    system = fitted.system(population, one.workers or None)
+    counted = {device.name: device for device in one.counted}
+    head = (fit.layout.name, Value(population))
+    rows: list[tuple[Entry, ...]] = [
+        (
+            *head, device.name, Value(device.count), Value(device.servers), Value(device.visit_ratio, digits=3),
+            shown(1e3 * device.service_s), shown(1e3 * device.demand_s), _share(solved.utilization.get(device.name)),
+            _counted(counted.get(device.name), one), shown(solved.jobs.get(device.name, 0.0)),
+        )
+        for device in system.devices
+        if device.demand_s > 0.0
+    ]  # fmt: skip
+    if one.workers:
+        held = solved.utilization[WORKERS] * one.workers / solved.throughput_per_s
+        rows.append(
+            (
+                *head, WORKERS, Value(fit.layout.proxies), Value(one.workers // fit.layout.proxies),
+                Value(1.0 / fit.layout.proxies, digits=3), shown(1e3 * held), shown(1e3 * held / fit.layout.proxies),
+                _share(solved.utilization[WORKERS]), _share(one.workers_busy), shown(solved.jobs[WORKERS]),
+            )
+        )  # fmt: skip
+    delays = [(OUTSIDE, system.outside_s), (INSIDE, system.inside_s)] if one.workers else [(OUTSIDE, system.outside_s)]
+    rows += [
+        (
+            *head, name, "–", "delay", Value(1.0, digits=3), shown(1e3 * delay), shown(1e3 * delay), "–", "–",
+            shown(solved.throughput_per_s * delay),
+        )
+        for name, delay in delays
+    ]  # fmt: skip
+    return rows
+
+
+def _share(value: float | None) -> Entry:
+    return "–" if value is None else Value(100.0 * value, digits=1)
+
+
+def _counted(device: Device | None, one: Predicted) -> Entry:
+    return _share(one.cell.mean_throughput / device.capacity_per_s) if device is not None else "–"
+
+
+def figures(task: Task, fits: Sequence[LayoutFit]) -> list[Figure]:
+    """Throughput and response time over clients, a panel for each layout: what was measured, and the fitted network as a line."""
+    fitted = [fit for fit in fits if fit.fitted is not None]
+    if not fitted:
+        return []
+    found = []
+    for name, title, value, scale, label, of in (
+        ("throughput", "Throughput", throughput_of, 1.0, "Throughput (requests/s)", _x),
+        ("response", "Response time", response_of, 1e3, "Response time (ms)", _r),
+    ):
+        panels = [_panel(fit, value, scale, label, of) for fit in fitted]
+        cells = [one.cell for fit in fitted for one in fit.predictions]
+        text = (
+            "Marks: measured. Lines without marks: the fitted networks, which saw every second cell of clients and workers. "
+            f"{method(cells)}"
+        )
+        made = figure(task, f"networks-{name}", f"Networks of queues against measured: {title.lower()}", panels, text)
+        found += [made] if made is not None else []
+    return found
+
+
+def _x(solved: Solved) -> float:
+    return solved.throughput_per_s
+
+
+def _r(solved: Solved) -> float:
+    return 1e3 * solved.response_s
+
+
+def _panel(
+    fit: LayoutFit,
+    value: Callable[[Reading], float | None],
+    scale: float,
+    label: str,
+    of: Callable[[Solved], float],
+) -> Panel:
+    lines: list[Line] = []
+    ticks: set[float] = set()
+    for place, workers in enumerate(fit.layout.workers):
+        cells = fit.layout.line(workers)
+        look = LOOKS[place % len(LOOKS)]
+        name = level_name("workers", workers // fit.layout.proxies) if workers else "measured"
+        marks = [found for cell in cells if (found := mark(cell, cell.settings.population, value, scale)) is not None]
+        lines.append(Line(name, tuple(marks), look))
+        predicted = [one for one in fit.predictions if one.workers == workers]
+        lines.append(
+            Line(
+                f"{name}, network of queues",
+                tuple(Mark(float(one.cell.settings.population), of(one.solved)) for one in predicted),
+                Look(look.colour, "", look.dash),
+                "plain",
+            )
+        )
+        ticks |= {float(cell.settings.population) for cell in cells}
+    axis = Axis("Clients (connections)", log=len(ticks) > 2, ticks=tuple(sorted(ticks)))
+    return Panel(fit.layout.name, axis, Axis(label), tuple(lines))

@@ -1,0 +1,98 @@
+"""What the fitted networks say of twice the fullest station: how much faster, how much sooner, and what would be full then."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weir_lab.report.page.blocks import Table, Value
+from weir_lab.report.sections.models.layouts import fits_of
+from weir_lab.report.sections.models.networks import heavy_of
+from weir_lab.theory.fitting.devices import Twice, twice_of
+from weir_lab.theory.units import number, signed_percent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weir_lab.design.whole.sets import Margins
+    from weir_lab.report.common import Task
+    from weir_lab.report.numbers.readings import CellReadings, SweepReadings
+    from weir_lab.report.page.blocks import Entry
+    from weir_lab.report.sections.models.layouts import LayoutFit
+
+__all__ = ["sentence", "twice_at", "twice_of_fullest", "twice_table"]
+
+# What other sections call stations, which count threads where these count quotas.
+_ALSO = {"memcached threads": "server CPUs", "proxy threads": "proxy CPUs", "load generators": "client CPUs"}
+
+
+def twice_at(
+    sweeps: tuple[SweepReadings, ...], cell: CellReadings, margins: Margins, station: str = ""
+) -> Twice | None:
+    """What twice of a station would do in a cell by the network fitted to its layout; of the fullest, where none is named.
+
+    Stations have the names of the networks, or those of `numbers.stations.usages`. ``None`` where the cell is in no layout that has a
+    network, or the network has no such station.
+    """
+    for fit in fits_of(sweeps, margins):
+        found = next((one for one in fit.predictions if one.cell is cell), None)
+        if found is not None and fit.fitted is not None:
+            asked = _ALSO.get(station, station) or found.solved.fullest
+            if asked not in found.solved.utilization:
+                return None
+            population = cell.settings.population
+            return twice_of(fit.fitted.system(population, found.workers or None), population, asked)
+    return None
+
+
+def twice_of_fullest(fit: LayoutFit) -> Twice | None:
+    """Of the fullest station of a layout at its heavy load; ``None`` without a network."""
+    heavy = heavy_of(fit)
+    if fit.fitted is None or heavy is None or not heavy.solved.fullest:
+        return None
+    population = heavy.cell.settings.population
+    return twice_of(fit.fitted.system(population, heavy.workers or None), population, heavy.solved.fullest)
+
+
+def sentence(found: Twice) -> str:
+    """The same in words.
+
+    >>> sentence(Twice("server uplinks", 384, 3000.0, 0.128, 5000.0, 0.0768, "workers"))
+    'With twice the server uplinks the model says throughput +66.7 %, response time −40.0 %; then the workers would be the fullest.'
+    """
+    then = "they would be the fullest still" if found.fullest_then == found.station else (
+        f"then the {found.fullest_then} would be the fullest"
+    )  # fmt: skip
+    return (
+        f"With twice the {found.station} the model says throughput {signed_percent(found.throughput_percent)} %, response time "
+        f"{signed_percent(found.response_percent)} %; {then}."
+    )
+
+
+def twice_table(task: Task, fits: Sequence[LayoutFit]) -> Table | None:
+    """For each layout its fullest station at the heavy load, and what twice of it would do; ``None`` without a network."""
+    rows: list[tuple[Entry, ...]] = []
+    for fit in fits:
+        found, heavy = twice_of_fullest(fit), heavy_of(fit)
+        if found is None or heavy is None:
+            continue
+        rows.append(
+            (
+                fit.layout.name, Value(found.population), found.station,
+                f"{number(100.0 * heavy.solved.utilization[found.station], 0)} %", Value(found.throughput_per_s, digits=0),
+                Value(found.throughput_then_per_s, digits=0), Value(found.throughput_percent, digits=1, signed=True),
+                Value(1e3 * found.response_s), Value(1e3 * found.response_then_s), Value(found.response_percent, digits=1, signed=True),
+                found.fullest_then,
+            )
+        )  # fmt: skip
+    if not rows:
+        return None
+    return Table(
+        f"{task.spec.name}-twice",
+        "What the fitted networks say of twice the fullest station at the heavy load: devices that take half the time, or twice the "
+        "workers. Nothing here is measured.",
+        (
+            "Layout", "N", "Fullest station", "Used", "X (requests/s)", "X with twice of it", "Change (%)", "R (ms)", "R with twice of it",
+            "Change (%)", "Fullest then",
+        ),
+        tuple(rows),
+    )  # fmt: skip
