@@ -221,7 +221,7 @@ fn windows_since(reporter: &Reporter, query: Option<&str>) -> Answer {
         return bad("since is the index of a window, a whole number: /windows?since=120");
     };
     let windows = reporter.windows.since(since);
-    let dropped = reporter.windows_dropped();
+    let dropped = reporter.files.windows_dropped();
     let records: Vec<_> = windows.iter().map(|window| window::record(window, dropped)).collect();
     let next = windows.last().map_or(since, |window| window.index() + 1);
     json_page(&json!({"schema": "weir.windows/1", "next": next, "windows": records}))
