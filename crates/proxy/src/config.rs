@@ -1,5 +1,6 @@
 //! What a proxy goes by, checked once.
 
+pub(crate) mod admin_access;
 mod error;
 pub(crate) mod listeners;
 pub(crate) mod logins;
@@ -8,6 +9,7 @@ mod tls;
 
 use crate::{
     config::{
+        admin_access::AdminAccess,
         listeners::{Listen, ListenPlace, ListenRow, resolve},
         logins::{Logins, UserRow},
         settings::{Engine, Layer, PoolSettings, SPLIT_THREADS_MAX, Setting, Settings, Table as _},
@@ -53,6 +55,8 @@ pub struct Config {
     outbounds: Arc<Outbounds>,
     /// Who may log in, and how the proxy does.
     logins: Logins,
+    /// What the admin port asks for.
+    admin_access: Arc<AdminAccess>,
 }
 
 /// All that is said where a pool and one of its servers, by their names, have something of their own.
@@ -111,6 +115,7 @@ impl Config {
             inbound,
             outbounds: Arc::new(tls::outbounds(&settings, &table, of_servers)?),
             logins,
+            admin_access: Arc::new(AdminAccess::read(&settings)?),
             settings,
             table: Arc::new(table),
             resolver: Arc::new(SystemResolver),
@@ -139,6 +144,11 @@ impl Config {
     /// Who may log in, and how the proxy does.
     pub(crate) fn logins(&self) -> &Logins {
         &self.logins
+    }
+
+    /// What the admin port asks for.
+    pub(crate) fn admin_access(&self) -> &AdminAccess {
+        &self.admin_access
     }
 
     /// Event loops, or workers, or readers and writers.
@@ -211,6 +221,7 @@ impl Config {
         if let (Some(ours), Some(read)) = (&self.inbound, &read.inbound) {
             ours.renew(read);
         }
+        self.admin_access.renew(&read.admin_access);
         self.logins = read.logins.clone();
         self.table = Arc::clone(&read.table);
         self.outbounds = Arc::clone(&read.outbounds);

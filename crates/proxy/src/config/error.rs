@@ -7,7 +7,7 @@ use crate::{
     },
     connections::tls::TlsError,
 };
-use std::net::SocketAddr;
+use std::{net::SocketAddr, path::PathBuf};
 use weir_dataplane::NotWhole;
 
 /// Why settings that are good each for itself were refused.
@@ -66,6 +66,14 @@ pub enum ConfigError {
     /// A file with passwords cannot be used.
     #[error(transparent)]
     LoginFile(#[from] LoginFileError),
+    /// The file of the admin port's token cannot be used.
+    #[error("--admin-token-file {}: {reason}", path.display())]
+    AdminToken {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
     /// Somebody could never log in.
     #[error(
         "user {user} of [[users]] has neither a password in --auth-file nor a certificate: give one of them"
