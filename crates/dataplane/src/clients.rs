@@ -20,7 +20,7 @@ pub(crate) mod users;
 use crate::{
     ClientTimeouts,
     clients::event::Event,
-    clients::gate::Gate,
+    clients::gate::{Gate, Login},
     clients::intake::{Input, Rest, Takes},
     clients::overdue::Overdue,
     clients::replies::Written,
@@ -99,7 +99,7 @@ impl Clients {
     // ── their connections ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// A client connected. `None`: there are too many, or no more are wanted.
-    pub(crate) fn accept(&mut self, now: Instant) -> Option<SessionId> {
+    pub(crate) fn accept(&mut self, login: Login, now: Instant) -> Option<SessionId> {
         if self.count() >= self.config.sessions_max || self.is_draining {
             self.counters.sessions_refused += 1;
             return None;
@@ -107,7 +107,7 @@ impl Clients {
         self.counters.sessions_accepted += 1;
         self.watch(self.config.client_timeouts.idle_ns, now);
         let mut session = Session::new(&self.config, self.counters.sessions_accepted, now);
-        if self.users.is_some() {
+        if self.users.is_some() && login == Login::Wanted {
             self.watch(self.config.client_timeouts.login_ns, now);
             session.pass(Gate::Locked(now));
         }

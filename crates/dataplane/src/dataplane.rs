@@ -5,8 +5,8 @@
 //! the events that came of it; wait until a socket is ready or [`Dataplane::poll_timeout`] has come.
 
 use crate::{
-    Budget, Change, Config, Counters, Credentials, Event, Fault, Freshness, LoopId, LoopWindow, Mail, Report,
-    RequestKey, SessionId, Slot, Taken, TopKeys, TraceRow, Unsent, Users,
+    Budget, Change, Config, Counters, Credentials, Event, Fault, Freshness, Login, LoopId, LoopWindow, Mail,
+    Report, RequestKey, SessionId, Slot, Taken, TopKeys, TraceRow, Unsent, Users,
     requests::admission::{consume, serve, take_mail},
     requests::base::Base,
     requests::deliver::deliver,
@@ -45,9 +45,9 @@ impl Dataplane {
     // ── clients ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// A client connected. `None`: there are too many; the connection is to be closed.
-    pub fn handle_accept(&mut self, now: Instant) -> Option<SessionId> {
+    pub fn handle_accept(&mut self, login: Login, now: Instant) -> Option<SessionId> {
         self.base.meter.use_window();
-        self.base.clients.accept(now)
+        self.base.clients.accept(login, now)
     }
 
     /// Bytes were read from a client; `now` is when that read returned. All of them are taken, but see [`Dataplane::wants_read`].

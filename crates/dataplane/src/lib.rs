@@ -33,6 +33,7 @@ mod servers;
 mod wire;
 
 pub use clients::event::Event;
+pub use clients::gate::Login;
 pub use clients::intake::{Input, Intake, Takes};
 pub use clients::overdue::{Doing, Overdue};
 pub use clients::taken::Taken;

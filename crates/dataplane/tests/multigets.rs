@@ -11,7 +11,7 @@ use rand::{
     rngs::SmallRng,
     seq::{IndexedRandom, IteratorRandom},
 };
-use weir_dataplane::{Config, Dataplane, Event, Multiget, OnFailure, SessionId, Slot};
+use weir_dataplane::{Config, Dataplane, Event, Login, Multiget, OnFailure, SessionId, Slot};
 use weir_routing::{Placement, Router, Server};
 use weir_testkit::memcached::{Connection, Memcached};
 use weir_timing::Instant;
@@ -101,7 +101,7 @@ impl Fleet {
             ..Config::default()
         };
         let mut dataplane = Dataplane::new(config, Arc::new((*router).clone().into()), Instant::ZERO);
-        let client = dataplane.handle_accept(Instant::ZERO).expect("there is room");
+        let client = dataplane.handle_accept(Login::Wanted, Instant::ZERO).expect("there is room");
         let down = (case.trouble == Trouble::Down).then(|| rng.random_range(0..SERVERS));
         let mut fleet = Self {
             case,

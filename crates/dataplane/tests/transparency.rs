@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use weir_dataplane::{Config, Dataplane, Event, SessionId};
+use weir_dataplane::{Config, Dataplane, Event, Login, SessionId};
 use weir_routing::{Placement, Router, Server};
 use weir_testkit::memcached::{self, Connection, Memcached};
 use weir_testkit::requests::{self, Kind};
@@ -26,7 +26,8 @@ impl Proxied {
         let router = Router::new(servers, Placement::default(), 1).expect("one server is a pool");
         let config = Config { version: memcached::VERSION.to_owned(), ..Config::default() };
         let mut dataplane = Dataplane::new(config, Arc::new(router.into()), Instant::ZERO);
-        let session = dataplane.handle_accept(Instant::ZERO).expect("there is room for one session");
+        let session =
+            dataplane.handle_accept(Login::Wanted, Instant::ZERO).expect("there is room for one session");
         Self {
             dataplane,
             session,

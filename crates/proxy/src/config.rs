@@ -1,12 +1,16 @@
 //! What a proxy goes by, checked once.
 
+pub(crate) mod admin_access;
 mod error;
+pub(crate) mod listeners;
 pub(crate) mod logins;
 pub(crate) mod settings;
 mod tls;
 
 use crate::{
     config::{
+        admin_access::AdminAccess,
+        listeners::{Listen, ListenPlace, ListenRow, resolve},
         logins::{Logins, UserRow},
         settings::{Engine, Layer, PoolSettings, SPLIT_THREADS_MAX, Setting, Settings, Table as _},
     },
@@ -21,22 +25,20 @@ use crate::{
 pub use error::ConfigError;
 use std::{
     collections::HashMap,
-    fmt,
     net::{IpAddr, SocketAddr},
-    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 use weir_dataplane::{ClientTimeouts, LoopId, ReadRepair};
-use weir_routing::{Endpoint, Options, Server, Table};
+use weir_routing::{Endpoint, Options, Table};
 
 /// A proxy's configuration. Everything in it has been checked.
 #[derive(Clone)]
 pub struct Config {
     /// All settings but those of pools.
     pub settings: Settings,
-    /// Where clients connect.
-    pub listen: Listen,
+    /// Where clients connect; at least one place.
+    pub listeners: Vec<ListenPlace>,
     /// Where `/metrics`, `/snapshot` and `/reload` are answered, if anywhere.
     pub admin: Option<SocketAddr>,
     /// Keys to servers.
@@ -53,51 +55,37 @@ pub struct Config {
     outbounds: Arc<Outbounds>,
     /// Who may log in, and how the proxy does.
     logins: Logins,
+    /// What the admin port asks for.
+    admin_access: Arc<AdminAccess>,
 }
 
 /// All that is said where a pool and one of its servers, by their names, have something of their own.
 pub type SaidOfServers = HashMap<(String, String), Layer>;
 
+/// What only a file can say of a proxy, beside settings.
+#[derive(Clone, Debug, Default)]
+pub struct OfFile {
+    /// Of servers.
+    pub servers: SaidOfServers,
+    /// Of users.
+    pub users: Vec<UserRow>,
+    /// Of places where clients connect; none: the setting `listen` says where.
+    pub listeners: Vec<ListenRow>,
+}
+
 /// How a configuration is read again: a new one, or a line that says why not.
 pub type Reread = Arc<dyn Fn() -> Result<Config, String> + Send + Sync>;
-
-/// Where clients connect.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Listen {
-    /// By TCP.
-    Tcp(SocketAddr),
-    /// By a socket in the file system.
-    Unix {
-        /// Its path.
-        path: PathBuf,
-        /// Its permission bits: who may write to it may connect.
-        mode: u32,
-    },
-}
-
-impl fmt::Display for Listen {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(address) => write!(formatter, "{address}"),
-            Self::Unix { path, .. } => write!(formatter, "unix:{}", path.display()),
-        }
-    }
-}
 
 impl Config {
     /// A proxy in front of the table's servers: checks what can be wrong about settings together. Each for itself was checked before.
     pub fn new(table: Table, said: &Layer) -> Result<Self, ConfigError> {
-        Self::of_file(table, said, &SaidOfServers::default(), &[])
+        Self::of_file(table, said, &OfFile::default())
     }
 
-    /// The same, with what a file says of some servers, and of users.
-    pub fn of_file(
-        table: Table,
-        said: &Layer,
-        of_servers: &SaidOfServers,
-        users: &[UserRow],
-    ) -> Result<Self, ConfigError> {
-        let settings = Settings::of(said);
+    /// The same, with what only a file can say.
+    pub fn of_file(table: Table, said: &Layer, of_file: &OfFile) -> Result<Self, ConfigError> {
+        let OfFile { servers: of_servers, users, listeners } = of_file;
+        let mut settings = Settings::of(said);
         let engine = settings.engine;
         let is_said = |name| of_servers.values().chain([said]).any(|said| said.get(name).is_some());
         let is_stray =
@@ -116,12 +104,18 @@ impl Config {
             let refused = |reason| ConfigError::NotWhole { pool: pool.name().to_owned(), reason };
             settings.multiget.check(servers, replicas).map_err(refused)?;
         }
+        let (inbound, logins) = (tls::inbound(&settings)?.map(Arc::new), Logins::read(&settings, users)?);
+        let places = listeners::places(listeners, &settings, inbound.is_some(), logins.users().is_some())?;
+        if let Some(first) = listeners.first() {
+            settings.listen.clone_from(&first.address);
+        }
         let config = Self {
-            listen: listen(&settings)?,
+            listeners: places,
             admin: settings.admin.as_deref().map(|address| resolve("admin", address)).transpose()?,
-            inbound: tls::inbound(&settings)?.map(Arc::new),
+            inbound,
             outbounds: Arc::new(tls::outbounds(&settings, &table, of_servers)?),
-            logins: Logins::read(&settings, users)?,
+            logins,
+            admin_access: Arc::new(AdminAccess::read(&settings)?),
             settings,
             table: Arc::new(table),
             resolver: Arc::new(SystemResolver),
@@ -152,6 +146,11 @@ impl Config {
         &self.logins
     }
 
+    /// What the admin port asks for.
+    pub(crate) fn admin_access(&self) -> &AdminAccess {
+        &self.admin_access
+    }
+
     /// Event loops, or workers, or readers and writers.
     pub fn serving_threads(&self) -> usize {
         match self.settings.engine {
@@ -170,9 +169,21 @@ impl Config {
 
     /// The server at which this proxy would ask itself.
     fn own_server(&self) -> Option<ConfigError> {
-        let Listen::Tcp(listen) = self.listen else { return None };
-        let own = self.table.servers().iter().find(|server| is_at(&server.endpoint, listen))?;
+        let ports = self.listeners.iter().filter_map(|place| match place.at {
+            Listen::Tcp(address) => Some(address),
+            Listen::Unix { .. } => None,
+        });
+        let servers = self.table.servers();
+        let at =
+            |listen| servers.iter().find(|server| is_at(&server.endpoint, listen)).map(|it| (it, listen));
+        let (own, listen) = ports.into_iter().find_map(at)?;
         Some(ConfigError::OwnServer { server: own.to_string(), listen })
+    }
+
+    /// Where clients connect, for people: each place, with commas between.
+    pub fn addresses(&self) -> String {
+        let places: Vec<_> = self.listeners.iter().map(|place| place.at.to_string()).collect();
+        places.join(", ")
     }
 
     /// Whether any key has more than one server.
@@ -210,6 +221,7 @@ impl Config {
         if let (Some(ours), Some(read)) = (&self.inbound, &read.inbound) {
             ours.renew(read);
         }
+        self.admin_access.renew(&read.admin_access);
         self.logins = read.logins.clone();
         self.table = Arc::clone(&read.table);
         self.outbounds = Arc::clone(&read.outbounds);
@@ -315,22 +327,6 @@ fn split_threads(readers: usize, table: &Table) -> usize {
 /// As the dataplane counts time.
 pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
-fn listen(settings: &Settings) -> Result<Listen, ConfigError> {
-    let text = &settings.listen;
-    match text.parse::<Server>().map(|server| server.endpoint) {
-        Ok(Endpoint::Unix { path }) => {
-            Ok(Listen::Unix { path: Path::new(&path).to_owned(), mode: settings.listen_mode })
-        }
-        _ => resolve("listen", text).map(Listen::Tcp),
-    }
-}
-
-fn resolve(setting: &'static str, address: &str) -> Result<SocketAddr, ConfigError> {
-    let failed = |source| ConfigError::Resolve { setting, address: address.to_owned(), source };
-    let found = std::net::ToSocketAddrs::to_socket_addrs(address).map_err(failed)?.next();
-    found.ok_or_else(|| failed(std::io::Error::other("the name has no address")))
 }
 
 /// Whether whoever connects there comes to this port of ours. Names are not looked up for that.

@@ -38,11 +38,12 @@ mod records;
 mod reload;
 mod run;
 
+pub use config::listeners::{LISTENERS_MAX, Listen, ListenPlace, ListenRow};
 pub use config::logins::{LoginFileError, UserRow};
 pub use config::settings::{
     Engine, Form, Layer, LogFormat, LogLevel, Place, PoolSettings, Setting, Settings, Table,
 };
-pub use config::{Config, ConfigError, Listen, Reread, SaidOfServers};
+pub use config::{Config, ConfigError, OfFile, Reread, SaidOfServers};
 pub use connections::names::{Resolve, ResolveError, SystemResolver, unresolved};
 pub use connections::tls::TlsError;
 #[cfg(feature = "fuzzing")]

@@ -5,7 +5,6 @@ mod service;
 use crate::{
     Config,
     admin::{http::AdminPort, reporter::Reporter, stats},
-    config::Listen,
     connections::{
         descriptors::{Descriptors, reserve::Reserve},
         inherited::Ports,
@@ -55,7 +54,7 @@ use std::{
 /// What a service manager hands over is taken from the environment (`LISTEN_FDS`), so no other thread may run yet that reads or changes it.
 pub fn run(config: &Config, tell: impl Fn(&Notice, u64) + Send + 'static) -> Result<(), RunError> {
     // Before there is a thread: variables are removed.
-    let ports = Ports::inherited(&config.listen, config.admin)?;
+    let ports = Ports::inherited(&config.listeners, config.admin)?;
     heap::give_large_buffers_back();
     let (clock, watch) = (Clock::start(), Watch::default());
     let showing = Notices::start(clock, &watch, tell)?;
@@ -102,29 +101,30 @@ fn serve(
     let collector =
         Collector::new(parts, shared, queues, Arc::clone(&windows), clock, files.take_windows_taker());
     let collector = watch.spawn("weir-windows".into(), move || collector.run())?;
-    let (windows_file, trace_file) = files.counts();
+    let file_counts = files.counts();
     let inherited = ports.addresses();
-    let (clients_port, admin_port) = ports.into_both();
+    let (clients_ports, admin_port) = ports.into_both();
     let admin = config.admin.map(|address| bind_admin(address, admin_port)).transpose()?;
     // Last of all that needs descriptors: whoever can connect finds a proxy that lacks none of its own.
     let (acceptor, handle) = Acceptor::bind(
         config,
-        clients_port,
+        clients_ports,
         doors.clone(),
         Arc::clone(&descriptors),
         spare,
         clock,
         Arc::clone(&tell),
     )
-    .map_err(|source| cannot_listen("clients", &config.listen, source))?;
+    .map_err(|(place, source)| cannot_listen("clients", &place, source))?;
     // Where clients and operators come in, with the ports that the kernel chose if it was to.
     let mut bound = config.clone();
-    if let Ok(Some(address)) = acceptor.address() {
-        bound.listen = Listen::Tcp(address);
+    for (place, at) in bound.listeners.iter_mut().zip(acceptor.places()) {
+        place.at = at;
     }
     bound.admin = admin.as_ref().and_then(AdminPort::address);
-    bound.settings.listen = bound.listen.to_string();
+    bound.settings.listen = bound.listeners[0].at.to_string();
     bound.settings.admin = bound.admin.map(|address| address.to_string());
+    let listeners = acceptor.counts();
     let (acceptor, acceptor_thread) = (handle, watch.spawn("weir-accept".into(), move || acceptor.run())?);
     let kept = doors.clone();
     watch.spawn("weir-reloader".into(), move || reload.run(&kept))?;
@@ -135,12 +135,12 @@ fn serve(
         reload: reload_handle.clone(),
         resolver,
         windows,
-        windows_file,
-        trace_file,
+        files: file_counts,
         notices,
         stopping: stopping.flag(),
         admin: Arc::default(),
         descriptors,
+        listeners,
     };
     start_reporting(&reporter, asked, admin, admin_spare, watch)?;
     if !inherited.is_empty() {

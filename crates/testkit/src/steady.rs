@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use weir_dataplane::{Config, Dataplane, Event, SessionId};
+use weir_dataplane::{Config, Dataplane, Event, Login, SessionId};
 use weir_routing::{Placement, Router, Server};
 use weir_timing::Instant;
 
@@ -59,7 +59,7 @@ impl Steady {
                 dataplane.handle_server_connected(server, Instant::ZERO);
             }
         }
-        let accept = |_| dataplane.handle_accept(Instant::ZERO).expect("there is room");
+        let accept = |_| dataplane.handle_accept(Login::Wanted, Instant::ZERO).expect("there is room");
         let sessions = (0..load.clients).map(accept).collect();
         let mut block = vec![b'x'; load.value_bytes];
         block.extend_from_slice(b"\r\n");

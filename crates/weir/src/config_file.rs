@@ -12,7 +12,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use toml::{Spanned, Value};
-use weir_proxy::{Form, Layer, Place, PoolSettings, Setting, Settings, Table as _, UserRow};
+use weir_proxy::{Form, Layer, ListenRow, Place, PoolSettings, Setting, Settings, Table as _, UserRow};
 use weir_routing::{Router, RoutingError, Server, ServerError, Table, TableError};
 
 use crate::pool::{Pool, PoolError, Routed};
@@ -33,6 +33,8 @@ pub(crate) struct Config {
     pub(crate) settings: Layer,
     /// What it says of users.
     users: Vec<UserRow>,
+    /// What it says of places where clients connect.
+    listeners: Vec<ListenRow>,
 }
 
 /// Why a file is refused.
@@ -65,6 +67,7 @@ struct FileTable {
     default: Option<Spanned<String>>,
     proxy: Option<Entries>,
     users: Option<Vec<UserTable>>,
+    listen: Option<Vec<ListenTable>>,
 }
 
 /// One user, `[[users]]`.
@@ -76,6 +79,16 @@ struct UserTable {
     pools: Option<Spanned<Vec<Spanned<String>>>>,
     #[serde(default)]
     read_only: bool,
+}
+
+/// One place where clients connect, `[[listen]]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListenTable {
+    address: Spanned<String>,
+    mode: Option<Spanned<String>>,
+    tls: Option<bool>,
+    login: Option<bool>,
 }
 
 /// Settings as they stand there: names and values.
@@ -277,7 +290,8 @@ fn config(text: &str) -> Result<Config, Fault> {
         let line = text.find("pools").unwrap_or(0);
         return Err((Some(line..line), "there is no pool: write [pools.NAME] and its servers".to_owned()));
     }
-    let settings = Said::of(table.proxy.unwrap_or_default(), &of_proxy(), &[])?.layer;
+    let Said { layer: settings, spans: proxy_spans } =
+        Said::of(table.proxy.unwrap_or_default(), &of_proxy(), &[])?;
     let mut places = Places::of(&table.pools, table.routes.as_ref());
     let pools = pools(table.pools, &settings, &mut places)?;
     if let Some(name) = &table.default
@@ -288,10 +302,12 @@ fn config(text: &str) -> Result<Config, Fault> {
         return Err(fault(name.span(), &reason));
     }
     let users = users(table.users.unwrap_or_default(), &pools)?;
+    let beside = places.of_setting("listen").or_else(|| proxy_spans.get("listen").cloned());
+    let listeners = listeners(table.listen.unwrap_or_default(), beside)?;
     let routes = table.routes.into_iter().flatten();
     let routes = routes.map(|(prefix, pool)| (prefix.into_inner(), pool.into_inner())).collect();
     let default = table.default.map(Spanned::into_inner);
-    let config = Config { pools, default, routes, settings, users };
+    let config = Config { pools, default, routes, settings, users, listeners };
     if !config.routes.is_empty() {
         config.table(None).map_err(|error| (Some(places.of_error(&error)), error.to_string()))?;
     }
@@ -362,6 +378,32 @@ fn users(tables: Vec<UserTable>, pools: &BTreeMap<String, Pool>) -> Result<Vec<U
         read_only: user.read_only,
     };
     Ok(tables.into_iter().map(row).collect())
+}
+
+/// Places where clients connect. `beside`: where the file says `listen` too, if it does.
+fn listeners(tables: Vec<ListenTable>, beside: Option<Range<usize>>) -> Result<Vec<ListenRow>, Fault> {
+    if let (Some(span), false) = (beside, tables.is_empty()) {
+        let reason = "listen stands beside [[listen]]: write it as an [[listen]] of its own, or remove it";
+        return Err(fault(span, &reason));
+    }
+    let named = |name| Settings::ROWS.iter().find(|row| row.name == name).expect("there is that setting");
+    let (address_row, mode_row) = (named("listen"), named("listen_mode"));
+    let mut known = HashSet::new();
+    let row = |table: ListenTable| {
+        let span = table.address.span();
+        let address = table.address.into_inner();
+        address_row.check(&address).map_err(|reason| fault(span.clone(), &format!("address: {reason}")))?;
+        if !known.insert(address.clone()) {
+            return Err(fault(span, &format!("[[listen]] {address} is there twice: remove one")));
+        }
+        let mode = table.mode.map(|mode| {
+            let refused = |reason: String| fault(mode.span(), &format!("mode: {reason}"));
+            mode_row.check(mode.get_ref()).map_err(refused)?;
+            u32::from_str_radix(mode.get_ref(), 8).map_err(|error| refused(error.to_string()))
+        });
+        Ok(ListenRow { address, mode: mode.transpose()?, tls: table.tls, login: table.login })
+    };
+    tables.into_iter().map(row).collect()
 }
 
 /// A pool, and where its settings stand.
@@ -512,7 +554,8 @@ impl Config {
             let own = self.pools[*name].of_servers().iter();
             own.map(|(server, said)| (((*name).to_owned(), server.clone()), said.clone()))
         });
-        Ok(Routed::new(table, of_pools, of_servers.collect(), unserved).with_users(self.users.clone()))
+        let routed = Routed::new(table, of_pools, of_servers.collect(), unserved);
+        Ok(routed.with_users(self.users.clone()).with_listeners(self.listeners.clone()))
     }
 
     fn first<'a>(&'a self, wanted: Option<&'a str>) -> Result<&'a str, PoolError> {
@@ -551,6 +594,12 @@ impl Places {
             routes: prefixes().map(|prefix| (prefix.get_ref().clone(), prefix.span())).collect(),
             first_route: first.unwrap_or(0..0),
         }
+    }
+
+    /// Where a pool says this, if any does.
+    fn of_setting(&self, name: &str) -> Option<Range<usize>> {
+        let all = self.settings.values().filter_map(|(_, spans)| spans.get(name));
+        all.min_by_key(|span| span.start).cloned()
     }
 
     /// What to point at for an error: the route or the server that it is about.

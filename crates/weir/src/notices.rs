@@ -292,7 +292,7 @@ fn say_ready(config: &Config) {
     };
     let admin = config.admin.map(|address| format!(", admin on http://{address}")).unwrap_or_default();
     let version = env!("CARGO_PKG_VERSION");
-    let listen = config.listen.to_string();
+    let listen = config.addresses();
     let admin_address = config.admin.map(|address| address.to_string()).unwrap_or_default();
     info!(
         event = "listening",

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
-use weir_proxy::{Layer, PoolSettings, SaidOfServers, Table as _, UserRow};
+use weir_proxy::{Layer, ListenRow, OfFile, PoolSettings, SaidOfServers, Table as _, UserRow};
 use weir_routing::{Router, RoutingError, Server, ServerError, Table, TableError};
 
 use crate::config_file::{self, FileError};
@@ -71,10 +71,8 @@ pub(crate) struct Routed {
     pub(crate) table: Table,
     /// What its pools say: the first where clients connect, all of them the rest.
     pub(crate) of_pools: Layer,
-    /// What is said of servers in their pools.
-    of_servers: SaidOfServers,
-    /// What their file says of users.
-    users: Vec<UserRow>,
+    /// What only a file can say.
+    of_file: OfFile,
     unserved: Vec<String>,
 }
 
@@ -85,22 +83,27 @@ impl Routed {
         of_servers: SaidOfServers,
         unserved: Vec<String>,
     ) -> Self {
-        Self { table, of_pools, of_servers, users: Vec::new(), unserved }
+        let of_file = OfFile { servers: of_servers, ..OfFile::default() };
+        Self { table, of_pools, of_file, unserved }
     }
 
     pub(crate) fn with_users(self, users: Vec<UserRow>) -> Self {
-        Self { users, ..self }
+        Self { of_file: OfFile { users, ..self.of_file }, ..self }
     }
 
-    /// The table, what its pools say, and what is said of servers in them and of users.
-    pub(crate) fn into_parts(self) -> (Table, Layer, SaidOfServers, Vec<UserRow>) {
-        (self.table, self.of_pools, self.of_servers, self.users)
+    pub(crate) fn with_listeners(self, listeners: Vec<ListenRow>) -> Self {
+        Self { of_file: OfFile { listeners, ..self.of_file }, ..self }
+    }
+
+    /// The table, what its pools say, and what only a file can say.
+    pub(crate) fn into_parts(self) -> (Table, Layer, OfFile) {
+        (self.table, self.of_pools, self.of_file)
     }
 
     /// What is said of servers in their pools.
     #[cfg(test)]
     pub(crate) fn of_servers(&self) -> &SaidOfServers {
-        &self.of_servers
+        &self.of_file.servers
     }
 
     /// Pools of the file that no key gets to.

@@ -108,9 +108,13 @@ impl Given {
 /// The configuration of a proxy: what flags and environment say, what `[proxy]` of the file says, and what is served. `weir check` judges a
 /// file by it as well.
 pub(crate) fn assembled(said: &Layer, of_file: Layer, routed: Routed) -> Result<Config, ConfigError> {
-    let (table, of_pools, mut of_servers, users) = routed.into_parts();
-    for own in of_servers.values_mut() {
+    let (table, of_pools, mut only_of_file) = routed.into_parts();
+    for own in only_of_file.servers.values_mut() {
         *own = said.clone().over(mem::take(own)).over(of_file.clone());
     }
-    Config::of_file(table, &said.clone().over(of_file).over(of_pools), &of_servers, &users)
+    // As every flag goes before the file.
+    if said.get("listen").is_some() {
+        only_of_file.listeners.clear();
+    }
+    Config::of_file(table, &said.clone().over(of_file).over(of_pools), &only_of_file)
 }

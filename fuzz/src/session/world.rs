@@ -3,7 +3,7 @@
 use super::lent::Crew;
 use super::script::{Action, CLIENTS, Door, Setting};
 use std::{collections::VecDeque, sync::Arc};
-use weir_dataplane::{Config, Counters, Dataplane, Event, Multiget, OnFailure, RequestKey, SessionId, Slot};
+use weir_dataplane::{Config, Counters, Dataplane, Event, Login, Multiget, OnFailure, RequestKey, SessionId, Slot};
 use weir_protocol::{
     Limits, binary,
     door::{self, Opening},
@@ -314,7 +314,7 @@ impl World {
 
     fn send(&mut self, client: usize, bytes: &[u8]) {
         if self.clients[client].session.is_none() {
-            let Some(session) = self.dataplane.handle_accept(self.now) else { return };
+            let Some(session) = self.dataplane.handle_accept(Login::Wanted, self.now) else { return };
             self.clients[client] =
                 Client { session: Some(session), takes_bytes: usize::MAX, ..Client::default() };
         }

@@ -14,6 +14,15 @@ use std::sync::Arc;
 use weir_protocol::{Parsed, Refusal, Request};
 use weir_timing::Instant;
 
+/// Whether a client must log in, where there are users.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Login {
+    /// It must.
+    Wanted,
+    /// It came in where nobody has to: it may do everything.
+    NotWanted,
+}
+
 /// Who a session is.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Gate {

@@ -2,7 +2,7 @@
 
 use super::Dataplane;
 use crate::{
-    Config, Event, memory::buffer::IDLE_BYTES_MAX, requests::base::MEMORY_PAUSE_NS, wire::ids::slot,
+    Config, Event, Login, memory::buffer::IDLE_BYTES_MAX, requests::base::MEMORY_PAUSE_NS, wire::ids::slot,
 };
 use std::sync::Arc;
 use weir_routing::{Placement, Router, Server, Table};
@@ -18,7 +18,7 @@ fn a_second_after_a_large_reply_its_memory_is_free() {
         dataplane.handle_server_connected(server, start);
     }
     assert_eq!(dataplane.poll_timeout(), None);
-    let client = dataplane.handle_accept(start).expect("there is room");
+    let client = dataplane.handle_accept(Login::Wanted, start).expect("there is room");
     let keys = [0, 1].map(|server| {
         (0..).map(|n| format!("k{n}")).find(|key| router.primary(key.as_bytes()) == server).expect("one")
     });

@@ -16,7 +16,7 @@ impl Secret {
     }
 
     /// Whether that is it. The time that this takes depends on neither, as far as a compiler leaves it so.
-    pub(crate) fn is(&self, said: &[u8]) -> bool {
+    pub fn is(&self, said: &[u8]) -> bool {
         let mut differs = usize::from(self.0.len() != said.len() || said.len() > SECRET_BYTES_MAX);
         for place in 0..SECRET_BYTES_MAX {
             let ours = self.0.get(place).copied().unwrap_or(0);

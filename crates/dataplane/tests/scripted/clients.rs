@@ -1,7 +1,7 @@
 //! Clients that end, go, or do not read.
 
 use crate::world::{World, slot};
-use weir_dataplane::{Config, Event};
+use weir_dataplane::{Config, Event, Login};
 
 #[test]
 fn a_client_of_the_binary_protocol_gets_an_error_and_is_closed() {
@@ -159,7 +159,7 @@ fn a_drain_answers_what_was_taken_and_accepts_nobody() {
     world.dataplane.begin_drain();
     world.turn();
     assert_eq!(world.events, [Event::Close(idle)]);
-    assert_eq!(world.dataplane.handle_accept(world.now), None);
+    assert_eq!(world.dataplane.handle_accept(Login::Wanted, world.now), None);
     world.dataplane.handle_client_closed(idle);
     world.server_says(0, "END\r\n");
     assert_eq!(world.client_gets(busy), "END\r\n");

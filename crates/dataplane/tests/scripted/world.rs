@@ -1,7 +1,7 @@
 //! A dataplane whose driver is the test.
 
 use std::sync::Arc;
-use weir_dataplane::{Config, Dataplane, Event, Freshness, JoinGets, Report, SessionId, Slot};
+use weir_dataplane::{Config, Dataplane, Event, Freshness, JoinGets, Login, Report, SessionId, Slot};
 use weir_routing::{Placement, Router, Server, Table};
 use weir_timing::Instant;
 
@@ -60,7 +60,7 @@ impl World {
     }
 
     pub(crate) fn client(&mut self) -> SessionId {
-        self.dataplane.handle_accept(self.now).expect("there is room")
+        self.dataplane.handle_accept(Login::Wanted, self.now).expect("there is room")
     }
 
     pub(crate) fn pass(&mut self, nanos: u64) {

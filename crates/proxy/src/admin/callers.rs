@@ -1,6 +1,6 @@
 //! Who may ask the admin port, as far as a question tells: what its `Host` and `Origin` say.
 //!
-//! The port has no password. A browser on a machine that may reach it can be made to ask by any page that it shows. Two things tell such a
+//! A token shows who somebody is, where the configuration has one (`config/admin_access.rs`). Without it, a browser on a machine that may reach it can be made to ask by any page that it shows. Two things tell such a
 //! question from an operator's. A page of another site is named in `Origin`. A page whose own name was made to point here (DNS rebinding)
 //! has that name in `Host`, and an attacker can have any name but an address, `localhost` or one without a dot.
 //!
@@ -12,7 +12,7 @@
 
 use hyper::{
     HeaderMap, Method,
-    header::{HOST, ORIGIN},
+    header::{AUTHORIZATION, HOST, ORIGIN},
 };
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -47,6 +47,14 @@ pub(super) fn check(
                 .into(),
         ),
     }
+}
+
+/// The token that a question shows: `Authorization: Bearer TOKEN`, once.
+pub(super) fn token(headers: &HeaderMap) -> Option<&[u8]> {
+    let mut all = headers.get_all(AUTHORIZATION).iter();
+    let (Some(value), None) = (all.next(), all.next()) else { return None };
+    let (scheme, token) = value.as_bytes().split_at_checked("Bearer ".len())?;
+    scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)
 }
 
 /// Whether a page of this origin was loaded from this host.
@@ -121,6 +129,22 @@ mod tests {
         assert!(is_answered(&Method::GET, "/config", &[]), "no browser does that");
         assert!(!is_answered(&Method::POST, "/reload", &[]));
         assert!(!is_answered(&Method::GET, "/config", &[(HOST, "127.0.0.1"), (HOST, "127.0.0.1")]));
+    }
+
+    #[test]
+    fn a_token_is_shown_in_one_header() {
+        let shown = |values: &[&'static str]| {
+            let mut map = HeaderMap::new();
+            values.iter().for_each(|value| {
+                map.append(AUTHORIZATION, HeaderValue::from_static(value));
+            });
+            token(&map).map(<[u8]>::to_vec)
+        };
+        assert_eq!(shown(&["Bearer word"]), Some(b"word".to_vec()));
+        assert_eq!(shown(&["bearer word"]), Some(b"word".to_vec()));
+        for values in [&[][..], &["word"], &["Basic word"], &["Bearer"], &["Bearer word", "Bearer word"]] {
+            assert_eq!(shown(values), None, "{values:?}");
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ use http_body_util::Full;
 use hyper::{
     Method, Request, Response, StatusCode, Uri,
     body::{Body as _, Bytes, Incoming},
-    header::{CONTENT_TYPE, HeaderValue},
+    header::{CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE},
     server::conn::http1,
     service::service_fn,
 };
@@ -39,6 +39,7 @@ use tokio::{
     runtime::{Builder, Runtime},
     sync::Semaphore,
 };
+use tokio_rustls::TlsAcceptor;
 use weir_dataplane::Report;
 use weir_routing::{Pool, REPLICAS_MAX, Table, fingerprint};
 
@@ -78,6 +79,11 @@ impl Station {
         if let Err(reason) = callers::check(hosts, &head.method, head.uri.path(), &head.headers) {
             self.reporter.admin.note_stranger();
             return plain(StatusCode::FORBIDDEN, format!("{reason}\n"));
+        }
+        let is_probe = matches!(head.uri.path(), "/healthz" | "/ready" | "/readyz");
+        if !is_probe && !self.reporter.config.admin_access().takes(callers::token(&head.headers)) {
+            self.reporter.admin.note_stranger();
+            return unauthorized();
         }
         let about = match (&head.method, head.uri.path()) {
             (&Method::GET, "/healthz") => return plain(StatusCode::OK, "ok\n".into()),
@@ -221,7 +227,7 @@ fn windows_since(reporter: &Reporter, query: Option<&str>) -> Answer {
         return bad("since is the index of a window, a whole number: /windows?since=120");
     };
     let windows = reporter.windows.since(since);
-    let dropped = reporter.windows_dropped();
+    let dropped = reporter.files.windows_dropped();
     let records: Vec<_> = windows.iter().map(|window| window::record(window, dropped)).collect();
     let next = windows.last().map_or(since, |window| window.index() + 1);
     json_page(&json!({"schema": "weir.windows/1", "next": next, "windows": records}))
@@ -243,6 +249,13 @@ fn page(kind: &'static str, mut text: String) -> Answer {
     let mut response = Response::new(Full::from(text));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response
+}
+
+fn unauthorized() -> Answer {
+    let text = "show the token of --admin-token-file: Authorization: Bearer TOKEN\n";
+    let mut answer = plain(StatusCode::UNAUTHORIZED, text.into());
+    answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    answer
 }
 
 fn bad(reason: &str) -> Answer {
@@ -343,6 +356,16 @@ async fn serve_one(stream: TcpStream, place: Place, station: Arc<Station>) {
     });
     let mut server = http1::Builder::new();
     server.keep_alive(false).max_buf_size(REQUEST_BYTES_MAX).max_headers(HEADERS_MAX);
-    // A broken admin connection concerns only its client.
-    either(server.serve_connection(TokioIo::new(stream), service), place.has_ended()).await;
+    let terms = station.reporter.config.admin_access().terms();
+    // A broken admin connection concerns only its client. A handshake has the time that a question has.
+    let served = async move {
+        match terms {
+            None => server.serve_connection(TokioIo::new(stream), service).await.is_ok(),
+            Some(terms) => match TlsAcceptor::from(terms).accept(stream).await {
+                Ok(stream) => server.serve_connection(TokioIo::new(stream), service).await.is_ok(),
+                Err(_) => false,
+            },
+        }
+    };
+    either(served, place.has_ended()).await;
 }

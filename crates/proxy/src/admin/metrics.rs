@@ -2,8 +2,8 @@
 
 use crate::{
     admin::{hot_keys, reporter::Reporter},
+    connections::listener_counts::ListenerCounts,
     process::usage::Usage,
-    records::writer::RecordCounts,
 };
 use std::fmt::{Display, Write as _};
 use weir_dataplane::Report;
@@ -25,6 +25,7 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
     page.sample("weir_uptime_seconds", &[], seconds(reporter.clock.now().as_nanos()));
     process(&mut page);
     bounds(&mut page, reporter, report);
+    listeners(&mut page, reporter);
     for (name, meaning, value) in report.counters.entries() {
         let name = name_of_counter(name);
         page.family(&name, "counter", meaning);
@@ -78,6 +79,37 @@ fn bounds(page: &mut Page, reporter: &Reporter, report: &Report) {
     ] {
         page.family(name, "gauge", meaning);
         page.sample(name, &[], value);
+    }
+}
+
+/// Where clients came in: of several listeners one may be full of clients that another lacks.
+fn listeners(page: &mut Page, reporter: &Reporter) {
+    type Value = fn(&ListenerCounts) -> u64;
+    let values: [(&str, &str, &str, Value); 3] = [
+        (
+            "weir_listener_sessions",
+            "gauge",
+            "Client connections that are open, by where they came in.",
+            ListenerCounts::open,
+        ),
+        (
+            "weir_listener_sessions_accepted_total",
+            "counter",
+            "Client connections that were accepted there.",
+            ListenerCounts::accepted,
+        ),
+        (
+            "weir_listener_sessions_refused_total",
+            "counter",
+            "Client connections that came in there and could not be served.",
+            ListenerCounts::refused,
+        ),
+    ];
+    for (name, kind, meaning, value) in values {
+        page.family(name, kind, meaning);
+        for counts in &reporter.listeners {
+            page.sample(name, &[("listener", counts.at())], value(counts));
+        }
     }
 }
 
@@ -182,7 +214,6 @@ fn reloads(page: &mut Page, reporter: &Reporter) {
 
 fn windows(page: &mut Page, reporter: &Reporter) {
     let ring = &reporter.windows;
-    let count = |of: fn(&RecordCounts) -> u64| reporter.trace_file.as_ref().map_or(0, |counts| of(counts));
     for (name, meaning, count) in [
         (
             "weir_windows_late_total",
@@ -197,17 +228,17 @@ fn windows(page: &mut Page, reporter: &Reporter) {
         (
             "weir_windows_dropped_total",
             "Records that the file of --windows did not get.",
-            reporter.windows_dropped(),
+            reporter.files.windows_dropped(),
         ),
         (
             "weir_trace_rows_total",
             "Sampled requests that were written to the file of --trace.",
-            count(RecordCounts::written),
+            reporter.files.rows_written(),
         ),
         (
             "weir_trace_rows_dropped_total",
             "Sampled requests that the file of --trace did not get.",
-            count(RecordCounts::dropped),
+            reporter.files.rows_dropped(),
         ),
     ] {
         page.family(name, "counter", meaning);

@@ -4,12 +4,12 @@ use crate::{
     Config,
     admin::places::Places,
     config::settings::{Settings, Table as _},
-    connections::descriptors::Descriptors,
+    connections::{descriptors::Descriptors, listener_counts::ListenerCounts},
     engine::making::ReportingThreads,
     mailbox::{LoopHandle, Message},
     notices::showing::Notices,
     process::clock::Clock,
-    records::{windows::collector::Ring, writer::RecordCounts},
+    records::{files::FileCounts, windows::collector::Ring},
     reload::handle::{ReloadHandle, ResolverHandle},
 };
 use std::{
@@ -34,21 +34,17 @@ pub(crate) struct Reporter {
     pub(crate) reload: ReloadHandle,
     pub(crate) resolver: ResolverHandle,
     pub(crate) windows: Arc<Ring>,
-    pub(crate) windows_file: Option<Arc<RecordCounts>>,
-    pub(crate) trace_file: Option<Arc<RecordCounts>>,
+    pub(crate) files: FileCounts,
     pub(crate) notices: Arc<Notices>,
     /// Whether the proxy is about to stop.
     pub(crate) stopping: Arc<AtomicBool>,
     pub(crate) admin: Arc<Places>,
     pub(crate) descriptors: Arc<Descriptors>,
+    /// What each listener counts.
+    pub(crate) listeners: Vec<Arc<ListenerCounts>>,
 }
 
 impl Reporter {
-    /// Windows that their file did not get; 0 without a file.
-    pub(crate) fn windows_dropped(&self) -> u64 {
-        self.windows_file.as_ref().map_or(0, |counts| counts.dropped())
-    }
-
     /// The settings in force.
     pub(crate) fn settings(&self) -> Settings {
         let mut settings = self.config.settings.clone();

@@ -3,9 +3,11 @@
 use crate::{
     admin::reporter::Reporter,
     config::{
+        listeners::ListenPlace,
         nanos,
         settings::{PoolSettings, Table as _},
     },
+    connections::listener_counts::ListenerCounts,
     process::{clock, usage::Usage},
 };
 use serde_json::{Map, Value, json};
@@ -22,6 +24,7 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
         .map(|(name, .., value)| (name.to_owned(), json!(value)))
         .collect();
     let servers: Vec<_> = report.servers.iter().map(server).collect();
+    let listeners: Vec<_> = reporter.listeners.iter().map(|counts| listener(counts)).collect();
     let value = json!({
         "schema": "weir.proxy/1",
         "weir_version": env!("CARGO_PKG_VERSION"),
@@ -34,6 +37,7 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
         "buffered_bytes": report.buffered_bytes,
         "counters": counters,
         "admin": admin,
+        "listeners": listeners,
         "log_lines_lost": reporter.notices.lost(),
         "operations": report.timing.operations(),
         "servers": servers,
@@ -58,6 +62,7 @@ pub(crate) fn config(reporter: &Reporter) -> Value {
         .collect();
     let mut value = json!({
         "settings": settings.json(),
+        "listeners": config.listeners.iter().map(place).collect::<Vec<_>>(),
         "servers": names,
         "replicas": default.replicas(),
         "threads": config.serving_threads(),
@@ -108,6 +113,11 @@ const OF_SETTINGS: [(&str, &str); 19] = [
     ("trace_seed", "trace_seed"),
 ];
 
+/// A place where clients connect.
+fn place(place: &ListenPlace) -> Value {
+    json!({"listen": place.at.to_string(), "tls": place.speaks_tls, "login": place.wants_login})
+}
+
 fn pool(pool: &Pool) -> Value {
     let router = pool.router();
     let names = router.servers().iter().map(|server| server.name.as_str()).collect::<Vec<_>>();
@@ -130,6 +140,15 @@ fn server(server: &ServerReport) -> Value {
         "unread": server.unread,
         "last_trouble": server.last_trouble,
         "server_time": server.time.report(),
+    })
+}
+
+fn listener(counts: &ListenerCounts) -> Value {
+    json!({
+        "listener": counts.at(),
+        "sessions": counts.open(),
+        "accepted": counts.accepted(),
+        "refused": counts.refused(),
     })
 }
 

@@ -7,7 +7,7 @@
 use crate::{
     admin::{hot_keys, reporter::Reporter},
     config::{
-        Listen,
+        listeners::Listen,
         settings::{PoolSettings, Table as _},
     },
     engine::event::server_links::NO_TLS,
@@ -17,6 +17,7 @@ use crate::{
 use std::{
     fmt::Display,
     io::{self, Write as _},
+    net::SocketAddr,
     sync::mpsc::Receiver,
 };
 use weir_dataplane::{Report, StatsTopic, TopKeys};
@@ -186,15 +187,17 @@ fn settings(page: &mut Page, reporter: &Reporter, report: &Report) {
     page.stat("weir_version", env!("CARGO_PKG_VERSION"));
     page.stat("weir_commit", config.commit);
     page.stat("maxconns", reporter.descriptors.plan().clients);
-    match &config.listen {
-        Listen::Tcp(address) => {
-            page.stat("tcpport", address.port());
-            page.stat("inter", address.ip());
-        }
-        Listen::Unix { path, .. } => {
-            page.stat("tcpport", 0);
-            page.stat("domain_socket", path.display());
-        }
+    // Of several places the first of each kind: memcached has no more.
+    let mut places = config.listeners.iter().map(|place| &place.at);
+    let port = places.clone().find_map(|at| if let Listen::Tcp(address) = at { Some(address) } else { None });
+    page.stat("tcpport", port.map_or(0, SocketAddr::port));
+    if let Some(address) = port {
+        page.stat("inter", address.ip());
+    }
+    if let Some(path) =
+        places.find_map(|at| if let Listen::Unix { path, .. } = at { Some(path) } else { None })
+    {
+        page.stat("domain_socket", path.display());
     }
     // Servers have levels of their own, and do not learn a client's.
     page.stat("verbosity", 0);

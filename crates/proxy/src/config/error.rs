@@ -7,7 +7,7 @@ use crate::{
     },
     connections::tls::TlsError,
 };
-use std::net::SocketAddr;
+use std::{net::SocketAddr, path::PathBuf};
 use weir_dataplane::NotWhole;
 
 /// Why settings that are good each for itself were refused.
@@ -66,6 +66,14 @@ pub enum ConfigError {
     /// A file with passwords cannot be used.
     #[error(transparent)]
     LoginFile(#[from] LoginFileError),
+    /// The file of the admin port's token cannot be used.
+    #[error("--admin-token-file {}: {reason}", path.display())]
+    AdminToken {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
     /// Somebody could never log in.
     #[error(
         "user {user} of [[users]] has neither a password in --auth-file nor a certificate: give one of them"
@@ -85,6 +93,40 @@ pub enum ConfigError {
         "[[users]] belong to --engine event, and the engine is {0}: leave them out, or change the engine"
     )]
     UsersEngine(Engine),
+    /// There are too many places where clients connect.
+    #[error("there are {count} places of [[listen]], more than {most}: remove some")]
+    TooManyListeners {
+        /// How many there are.
+        count: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// Two places are one.
+    #[error("[[listen]] {address} is there twice: remove one")]
+    ListenTwice {
+        /// Its address.
+        address: String,
+    },
+    /// A place cannot speak TLS.
+    #[error("[[listen]] {address} is to speak TLS: give --tls-cert")]
+    ListenTls {
+        /// Its address.
+        address: String,
+    },
+    /// Nobody could log in at a place.
+    #[error("[[listen]] {address} is to want a login, and nobody can log in: give --auth-file or [[users]]")]
+    ListenLogin {
+        /// Its address.
+        address: String,
+    },
+    /// What keeps clients out is asked for nowhere.
+    #[error("--{setting} is used nowhere: every [[listen]] has {key} = false; leave that out at one of them")]
+    NowhereAsked {
+        /// What was said.
+        setting: &'static str,
+        /// What each place has.
+        key: &'static str,
+    },
     /// There would be too many threads.
     #[error(
         "--readers {readers} and one writer for each of {servers} servers are more than {SPLIT_THREADS_MAX} threads: give fewer readers"

@@ -1,6 +1,7 @@
 use super::*;
 use crate::connections::tls::Spoken;
-use weir_routing::{Placement, Router};
+use std::path::PathBuf;
+use weir_routing::{Placement, Router, Server};
 
 fn table(port: u16) -> Table {
     Router::new(vec![Server::new("127.0.0.1", port)], Placement::Modulo, 1)
@@ -19,10 +20,10 @@ fn refusal(said: &[(&str, &str)]) -> String {
 #[test]
 fn sockets_are_distinguished_from_addresses() {
     for text in ["unix:/run/weir.sock", "/run/weir.sock"] {
-        let listen = config(&[("listen", text)]).map(|config| config.listen.to_string());
+        let listen = config(&[("listen", text)]).map(|config| config.addresses());
         assert_eq!(listen.ok().as_deref(), Some("unix:/run/weir.sock"), "{text}");
     }
-    assert!(matches!(config(&[]).map(|it| it.listen), Ok(Listen::Tcp(_))));
+    assert_eq!(config(&[]).map(|it| it.addresses()).ok().as_deref(), Some("127.0.0.1:21211"));
 }
 
 #[test]
@@ -116,7 +117,7 @@ impl Drop for Written {
 }
 
 fn with_users(said: &[(&str, &str)], users: &[UserRow]) -> Result<Config, String> {
-    Config::of_file(table(21_210), &Layer::of(said), &SaidOfServers::default(), users)
+    Config::of_file(table(21_210), &Layer::of(said), &OfFile { users: users.to_vec(), ..OfFile::default() })
         .map_err(|error| error.to_string())
 }
 
@@ -206,14 +207,21 @@ fn each_server_is_spoken_to_as_is_said_of_it() {
     let tls: &[_] = &[("server_tls", "true"), ("server_ca", CA)];
     let own = of_servers(&[("b", "localhost:2", tls)]);
     let table = two_pools(&["localhost:1"], &["localhost:2", "localhost:3"]);
-    let config = Config::of_file(table, &Layer::of(&[("server_ca", CA)]), &own, &[]).expect("valid");
+    let config = Config::of_file(
+        table,
+        &Layer::of(&[("server_ca", CA)]),
+        &OfFile { servers: own.clone(), ..OfFile::default() },
+    )
+    .expect("valid");
     let speaks =
         |port| config.outbounds().of(&Server::new("localhost", port)).map(|it| matches!(it, Spoken::Tls(_)));
     assert_eq!([1, 2, 3, 4].map(speaks), [Some(false), Some(true), Some(false), None]);
     let plain: &[_] = &[("server_tls", "false"), ("server_ca", CA)];
     let (table, own) =
         (two_pools(&["localhost:1"], &["localhost:2"]), of_servers(&[("b", "localhost:2", plain)]));
-    let config = Config::of_file(table, &Layer::of(tls), &own, &[]).expect("valid");
+    let config =
+        Config::of_file(table, &Layer::of(tls), &OfFile { servers: own.clone(), ..OfFile::default() })
+            .expect("valid");
     let speaks =
         |port| config.outbounds().of(&Server::new("localhost", port)).map(|it| matches!(it, Spoken::Tls(_)));
     assert_eq!([1, 2].map(speaks), [Some(true), Some(false)]);
@@ -224,7 +232,12 @@ fn what_cannot_be_spoken_is_refused() {
     let tls: &[_] = &[("server_tls", "true"), ("server_ca", CA)];
     let refusal = |said: &[(&str, &str)], own: &[Own<'_>]| {
         let table = two_pools(&["localhost:1"], &["localhost:1", "unix:/run/m.sock"]);
-        let refused = Config::of_file(table, &Layer::of(said), &of_servers(own), &[]).err();
+        let refused = Config::of_file(
+            table,
+            &Layer::of(said),
+            &OfFile { servers: of_servers(own), ..OfFile::default() },
+        )
+        .err();
         refused.map(|error| error.to_string()).unwrap_or_default()
     };
     assert_eq!(

@@ -6,6 +6,7 @@
 
 use crate::{
     connections::{
+        listener_counts::Here,
         sockets::{self, Stream},
         tls::{line::Line, news::News, session::Session},
     },
@@ -16,7 +17,7 @@ use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
 };
-use weir_dataplane::Counters;
+use weir_dataplane::{Counters, Login};
 
 /// The places of clients.
 #[derive(Debug)]
@@ -36,12 +37,21 @@ pub(crate) struct Admitted {
     stream: Stream,
     /// What it speaks, if that is TLS.
     tls: Option<Box<Session>>,
+    /// Whether it must log in, if there are users.
+    login: Login,
+    /// Counts it at the place where it came in.
+    _here: Option<Here>,
     _place: Place,
 }
 
 impl Admitted {
     pub(crate) fn new(stream: Stream, place: Place) -> Self {
-        Self { stream, tls: None, _place: place }
+        Self { stream, tls: None, login: Login::Wanted, _here: None, _place: place }
+    }
+
+    /// It came in at a place that counts it so, and where clients must log in, or need not.
+    pub(crate) fn at(self, here: Here, login: Login) -> Self {
+        Self { login, _here: Some(here), ..self }
     }
 
     /// It came in where this is spoken.
@@ -65,6 +75,11 @@ impl Admitted {
     #[inline]
     pub(crate) fn speaks_tls(&self) -> bool {
         self.tls.is_some()
+    }
+
+    /// Whether it must log in, if there are users.
+    pub(crate) fn login(&self) -> Login {
+        self.login
     }
 
     /// Whether it is in its handshake.

@@ -9,7 +9,10 @@
 //! What belongs to none is an error: a proxy that listened elsewhere would leave the clients of that port waiting for ever. What is not
 //! handed over is opened by the proxy itself.
 
-use crate::{config::Listen, process::error::RunError};
+use crate::{
+    config::listeners::{LISTENERS_MAX, Listen, ListenPlace},
+    process::error::RunError,
+};
 use listenfd::ListenFd;
 use nix::sys::socket::{getsockopt, sockopt::AcceptConn};
 use std::{
@@ -23,7 +26,8 @@ use std::{
 /// Ports that were handed over.
 #[derive(Debug, Default)]
 pub(crate) struct Ports {
-    clients: Option<Port>,
+    /// One for each place where clients connect; `None`: the proxy opens it.
+    clients: Vec<Option<Port>>,
     admin: Option<TcpListener>,
 }
 
@@ -34,12 +38,12 @@ pub(crate) enum Port {
     Unix(UnixListener),
 }
 
-/// More are not looked at: a proxy has two ports.
-const PORTS_MAX: usize = 16;
+/// More are not looked at: a proxy has no more ports, the admin port among them.
+const PORTS_MAX: usize = LISTENERS_MAX + 1;
 
 impl Ports {
     /// What was handed over for these addresses. Variables of the environment are read and removed, so nothing may run beside it.
-    pub(crate) fn inherited(listen: &Listen, admin: Option<SocketAddr>) -> Result<Self, RunError> {
+    pub(crate) fn inherited(places: &[ListenPlace], admin: Option<SocketAddr>) -> Result<Self, RunError> {
         let variable = |name| env::var(name).ok();
         let pid = variable("LISTEN_PID");
         let handed = Handed::of(
@@ -51,7 +55,7 @@ impl Ports {
         match handed {
             Handed::Nothing => Ok(Self::default()),
             Handed::TooMuch => Err(RunError::Inherited {
-                what: format!("more than {PORTS_MAX} sockets, and a proxy has two ports"),
+                what: format!("more than {PORTS_MAX} sockets, and a proxy has no more ports"),
             }),
             Handed::Some => {
                 let mut sockets = ListenFd::from_env();
@@ -61,17 +65,22 @@ impl Ports {
                         "what is no port ({error}): only stream sockets that listen are (ListenStream=, without Accept=yes)"
                     ),
                 })?;
-                Self::of(ports, listen, admin)
+                Self::of(ports, places, admin)
             }
         }
     }
 
-    fn of(mut ports: Vec<Port>, listen: &Listen, admin: Option<SocketAddr>) -> Result<Self, RunError> {
+    fn of(mut ports: Vec<Port>, places: &[ListenPlace], admin: Option<SocketAddr>) -> Result<Self, RunError> {
         let handed = ports.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ");
-        let clients = ports.iter().position(|port| port.is_at(listen)).map(|place| ports.remove(place));
+        let mut take = |listen: &Listen| {
+            ports.iter().position(|port| port.is_at(listen)).map(|number| ports.remove(number))
+        };
+        let clients = places.iter().map(|place| take(&place.at)).collect();
         let at_admin = |port: &Port| admin.is_some_and(|admin| port.is_at(&Listen::Tcp(admin)));
         let admin_port = ports.iter().position(at_admin).map(|place| ports.remove(place));
         if let Some(stray) = ports.first() {
+            let listen: Vec<_> = places.iter().map(|place| place.at.to_string()).collect();
+            let listen = listen.join(", ");
             let admin = admin.map_or_else(|| "not given".to_owned(), |admin| admin.to_string());
             return Err(RunError::Inherited {
                 what: format!(
@@ -87,15 +96,15 @@ impl Ports {
         Ok(Self { clients, admin })
     }
 
-    /// That of clients, and the admin port.
-    pub(crate) fn into_both(self) -> (Option<Port>, Option<TcpListener>) {
+    /// Those of clients, as many as there are places at most and in their order, and the admin port.
+    pub(crate) fn into_both(self) -> (Vec<Option<Port>>, Option<TcpListener>) {
         (self.clients, self.admin)
     }
 
     /// Where they are, for the log; none if nothing was handed over.
     pub(crate) fn addresses(&self) -> Vec<String> {
         let admin = self.admin.as_ref().and_then(|listener| listener.local_addr().ok());
-        let clients = self.clients.iter().map(ToString::to_string);
+        let clients = self.clients.iter().flatten().map(ToString::to_string);
         clients.chain(admin.map(|address| address.to_string())).collect()
     }
 }
@@ -202,32 +211,40 @@ mod tests {
         (Port::Unix(listener), Listen::Unix { path, mode: 0o660 })
     }
 
+    fn places(at: &[Listen]) -> Vec<ListenPlace> {
+        let place = |at: &Listen| ListenPlace { at: at.clone(), speaks_tls: false, wants_login: false };
+        at.iter().map(place).collect()
+    }
+
     #[test]
     fn a_port_belongs_to_the_setting_with_its_address() {
         let ((one, listen), (other, admin)) = (tcp(), tcp());
-        let ports =
-            Ports::of(vec![other, one], &Listen::Tcp(listen), Some(admin)).expect("both are asked for");
+        let at = places(&[Listen::Tcp(listen)]);
+        let ports = Ports::of(vec![other, one], &at, Some(admin)).expect("both are asked for");
         assert_eq!(ports.addresses(), [listen.to_string(), admin.to_string()]);
         let (port, listen) = unix("alone");
-        let ports = Ports::of(vec![port], &listen, None).expect("it is asked for");
-        assert!(matches!(ports.clients, Some(Port::Unix(_))) && ports.admin.is_none());
+        let at = places(&[Listen::Tcp(admin), listen]);
+        let ports = Ports::of(vec![port], &at, None).expect("it is asked for");
+        assert!(matches!(ports.clients[..], [None, Some(Port::Unix(_))]) && ports.admin.is_none());
         let (port, admin) = tcp();
         let listen = Listen::Unix { path: Path::new("/run/weir.sock").to_owned(), mode: 0 };
-        let ports = Ports::of(vec![port], &listen, Some(admin)).expect("the proxy opens the other itself");
-        assert!(ports.clients.is_none() && ports.admin.is_some());
-        assert_eq!(Ports::of(Vec::new(), &listen, None).expect("nothing").addresses(), [""; 0]);
+        let at = places(&[listen]);
+        let ports = Ports::of(vec![port], &at, Some(admin)).expect("the proxy opens the other itself");
+        assert!(matches!(ports.clients[..], [None]) && ports.admin.is_some());
+        assert_eq!(Ports::of(Vec::new(), &at, None).expect("nothing").addresses(), [""; 0]);
     }
 
     #[test]
     fn a_port_that_nobody_asked_for_is_an_error_that_names_all() {
         let ((one, listen), (other, stray)) = (tcp(), tcp());
-        let error = Ports::of(vec![one, other], &Listen::Tcp(listen), None).map(|_| ()).expect_err("a stray");
+        let at = places(&[Listen::Tcp(listen)]);
+        let error = Ports::of(vec![one, other], &at, None).map(|_| ()).expect_err("a stray");
         let expected = format!(
             "the service manager handed over {listen} and {stray}, and {stray} is neither --listen ({listen}) nor --admin (not given): "
         );
         assert!(error.to_string().starts_with(&expected), "{error}");
         let ((port, _), (_, listen)) = (unix("one"), unix("other"));
-        let error = Ports::of(vec![port], &listen, None).map(|_| ()).expect_err("another path");
+        let error = Ports::of(vec![port], &places(&[listen]), None).map(|_| ()).expect_err("another path");
         assert!(error.to_string().contains("-one is neither --listen (unix:/"), "{error}");
     }
 
@@ -248,7 +265,7 @@ mod tests {
         ] {
             assert_eq!(check(count, None, pid), H::Nothing, "{count:?} {pid:?}");
         }
-        assert_eq!(check(Some("17"), None, Some("7")), H::TooMuch);
+        assert_eq!(check(Some("66"), None, Some("7")), H::TooMuch);
         assert_eq!(check(Some("99999999999999999999"), None, Some("7")), H::TooMuch);
         assert_eq!(check(Some("2"), Some("2147483646"), Some("7")), H::TooMuch);
         assert_eq!(check(Some("1"), Some("-1"), Some("7")), H::TooMuch);

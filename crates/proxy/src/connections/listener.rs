@@ -1,7 +1,7 @@
 //! Where clients connect: a TCP port, or a socket in the file system.
 
 use crate::{
-    config::Listen,
+    config::listeners::Listen,
     connections::{inherited::Port, sockets::Stream, tcp_timeouts::TcpTimeouts},
 };
 use mio::{

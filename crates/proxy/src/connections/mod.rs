@@ -3,6 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `listener` | where clients connect: a port, or a socket in the file system |
+//! | `listener_counts` | how many clients came in at each |
 //! | `inherited` | ports that the service manager holds open |
 //! | `client_limit` | how many clients may be connected |
 //! | `descriptors` | how many descriptors there are, for what, and those that are held (`reserve`) |
@@ -17,6 +18,7 @@ pub(crate) mod client_limit;
 pub(crate) mod descriptors;
 pub(crate) mod inherited;
 pub(crate) mod listener;
+pub(crate) mod listener_counts;
 pub(crate) mod names;
 pub(crate) mod reads;
 pub(crate) mod sockets;

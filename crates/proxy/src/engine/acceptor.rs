@@ -1,11 +1,15 @@
 //! Accepts clients and hands them to the event loops in turn, so that even few clients are spread evenly.
 //!
+//! There is a listener for each place of the configuration (`config/listeners.rs`). Of one no more than [`ACCEPTED_PER_TURN`] are taken
+//! before the others are looked at: many who come in at one place keep nobody out of another.
+//!
 //! Whoever cannot be served gets an error in memcached's words, and the connection is closed: because as many clients are connected as may
 //! be, or because the process has no descriptor for one more. For the answer to the latter a descriptor is held ([`Reserve`]): it is
 //! closed, the client takes its place, is answered and closed, and it is held again.
 
 use crate::{
     Config,
+    config::listeners::{Listen, ListenPlace},
     connections::{
         client_limit::{Admitted, Refused},
         descriptors::{
@@ -14,6 +18,7 @@ use crate::{
         },
         inherited::Port,
         listener::Listener,
+        listener_counts::ListenerCounts,
         sockets,
         tls::Inbound,
     },
@@ -25,26 +30,27 @@ use mio::{Events, Poll, Token};
 use std::{
     io::{self, ErrorKind},
     mem,
-    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
+use weir_dataplane::Login;
 use weir_timing::Instant;
 
-const LISTENER: Token = Token(0);
-const WAKER: Token = Token(1);
+/// Listeners have the numbers of their places.
+const WAKER: Token = Token(usize::MAX);
+
+/// How many clients of one listener are taken before the others are looked at.
+const ACCEPTED_PER_TURN: usize = 64;
 
 /// Pause after a failure: accepting at once would only fail again.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
 
 pub(crate) struct Acceptor {
     poll: Poll,
-    listener: Listener,
-    /// What is spoken there, if that is TLS.
-    inbound: Option<Arc<Inbound>>,
+    entrances: Vec<Entrance>,
     loops: Vec<LoopHandle>,
     next: usize,
     descriptors: Arc<Descriptors>,
@@ -57,6 +63,17 @@ pub(crate) struct Acceptor {
     clock: Clock,
     tell: Tell,
     stop: Arc<AtomicBool>,
+}
+
+/// One place where clients come in.
+struct Entrance {
+    listener: Listener,
+    /// What is spoken there, if that is TLS.
+    inbound: Option<Arc<Inbound>>,
+    login: Login,
+    /// Where it is, with the port that the kernel chose if it was to.
+    at: Listen,
+    counts: Arc<ListenerCounts>,
 }
 
 /// Ends an acceptor.
@@ -73,31 +90,34 @@ impl AcceptorHandle {
 }
 
 impl Acceptor {
-    /// Listens, at `port` if that was handed over; nothing is accepted before [`Acceptor::run`]. The listener is the last descriptor that
-    /// it opens. `spare` is held for the answer to a client for which there is no descriptor.
+    /// Listens at all places, at those of `ports` that were handed over; nothing is accepted before [`Acceptor::run`]. The listeners are the
+    /// last descriptors that it opens. `spare` is held for the answer to a client for which there is no descriptor. An error comes with the
+    /// place where nobody can listen.
     pub(crate) fn bind(
         config: &Config,
-        port: Option<Port>,
+        ports: Vec<Option<Port>>,
         loops: Vec<LoopHandle>,
         descriptors: Arc<Descriptors>,
         spare: Reserve,
         clock: Clock,
         tell: Tell,
-    ) -> io::Result<(Self, AcceptorHandle)> {
-        let poll = Poll::new()?;
-        let waker = mio::Waker::new(poll.registry(), WAKER)?;
-        let mut listener = match port {
-            Some(port) => Listener::of(port),
-            None => Listener::bind(&config.listen, config.settings.listen_backlog)?,
-        };
-        listener.keep_alive(config.tcp())?;
-        listener.register(poll.registry(), LISTENER)?;
+    ) -> Result<(Self, AcceptorHandle), (Listen, io::Error)> {
+        let places = &config.listeners;
+        let at_first = |error| (places[0].at.clone(), error);
+        let poll = Poll::new().map_err(at_first)?;
+        let waker = mio::Waker::new(poll.registry(), WAKER).map_err(at_first)?;
+        let mut ports = ports.into_iter();
+        let mut entrances = Vec::new();
+        for (number, place) in places.iter().enumerate() {
+            let port = ports.next().flatten();
+            let entrance = Entrance::open(place, port, config, &poll, Token(number));
+            entrances.push(entrance.map_err(|error| (place.at.clone(), error))?);
+        }
         let stop = Arc::new(AtomicBool::new(false));
         let handle = AcceptorHandle { waker, stop: Arc::clone(&stop) };
         let acceptor = Self {
             poll,
-            listener,
-            inbound: config.inbound().cloned(),
+            entrances,
             loops,
             next: 0,
             descriptors,
@@ -112,9 +132,14 @@ impl Acceptor {
         Ok((acceptor, handle))
     }
 
-    /// Where clients connect by TCP, if they do.
-    pub(crate) fn address(&self) -> io::Result<Option<SocketAddr>> {
-        self.listener.address()
+    /// Where clients connect, in the order of the places, with the ports that the kernel chose.
+    pub(crate) fn places(&self) -> Vec<Listen> {
+        self.entrances.iter().map(|entrance| entrance.at.clone()).collect()
+    }
+
+    /// What each listener counts.
+    pub(crate) fn counts(&self) -> Vec<Arc<ListenerCounts>> {
+        self.entrances.iter().map(|entrance| Arc::clone(&entrance.counts)).collect()
     }
 
     pub(crate) fn run(mut self) -> io::Result<()> {
@@ -136,59 +161,74 @@ impl Acceptor {
 
     /// Accepts all that wait; `false` if that had to stop early.
     fn accept_all(&mut self) -> bool {
-        loop {
-            match self.listener.accept() {
-                Ok(stream) => self.take(stream),
-                Err(error) if is_out_of_descriptors(&error) => match self.refuse_next() {
+        let mut waiting: Vec<usize> = (0..self.entrances.len()).collect();
+        let mut has_failed = false;
+        while !waiting.is_empty() {
+            waiting.retain(|&number| match self.accept_some(number) {
+                Some(more) => more,
+                None => {
+                    has_failed = true;
+                    false
+                }
+            });
+        }
+        !has_failed
+    }
+
+    /// Accepts some who wait at one listener. Returns whether there may be more; `None` if that had to stop early.
+    fn accept_some(&mut self, number: usize) -> Option<bool> {
+        for _ in 0..ACCEPTED_PER_TURN {
+            match self.entrances[number].listener.accept() {
+                Ok(stream) => self.take(stream, number),
+                Err(error) if is_out_of_descriptors(&error) => match self.refuse_next(number) {
                     Ok(()) => {}
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
-                    Err(_) => return false,
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => return Some(false),
+                    Err(_) => return None,
                 },
                 Err(error) => match error.kind() {
-                    ErrorKind::WouldBlock => return true,
+                    ErrorKind::WouldBlock => return Some(false),
                     ErrorKind::Interrupted | ErrorKind::ConnectionAborted => {}
-                    _ => return false,
+                    _ => return None,
                 },
             }
         }
+        Some(true)
     }
 
-    /// A client has connected.
-    fn take(&mut self, stream: sockets::Stream) {
+    /// A client has connected at this listener.
+    fn take(&mut self, stream: sockets::Stream, number: usize) {
+        let entrance = &self.entrances[number];
         if !self.descriptors.refill() {
             self.uncounted.note_no_descriptor();
-            self.refuse(stream);
+            entrance.refuse(stream);
             return self.descriptors.note_closed();
         }
         let Some(place) = self.descriptors.clients().enter() else {
             self.uncounted.note_too_many();
-            return self.refuse(stream);
+            return entrance.refuse(stream);
         };
-        let tls = self.inbound.as_ref().map(|inbound| inbound.begin());
+        let tls = entrance.inbound.as_ref().map(|inbound| inbound.begin());
         if matches!(tls, Some(None)) {
+            entrance.counts.note_refused();
             return self.uncounted.note_no_handshake();
         }
         let handle = &self.loops[self.next];
         self.next = (self.next + 1) % self.loops.len();
+        let admitted = Admitted::new(stream, place).with_tls(tls.flatten());
+        let admitted = admitted.at(entrance.counts.enter(), entrance.login);
         // A loop that has ended cannot serve; dropping the connection closes it.
-        let _ = handle.send(Message::Accept(Admitted::new(stream, place).with_tls(tls.flatten())));
+        let _ = handle.send(Message::Accept(admitted));
     }
 
-    /// Who waits for a handshake could not read the words.
-    fn refuse(&self, stream: sockets::Stream) {
-        if self.inbound.is_none() {
-            sockets::refuse(stream);
-        }
-    }
-
-    /// Answers the next client, for which there is no descriptor but the one that is held for this.
+    /// Answers the next client of this listener, for which there is no descriptor but the one that is held for this.
     #[cold]
-    fn refuse_next(&mut self) -> io::Result<()> {
+    fn refuse_next(&mut self, number: usize) -> io::Result<()> {
         self.spare.let_go();
-        let accepted = self.listener.accept();
+        let entrance = &self.entrances[number];
+        let accepted = entrance.listener.accept();
         if let Ok(stream) = accepted {
             self.uncounted.note_no_descriptor();
-            self.refuse(stream);
+            entrance.refuse(stream);
             self.spare.refill();
             return Ok(());
         }
@@ -218,5 +258,36 @@ impl Acceptor {
         (self.tell)(refused.notice(self.descriptors.clients().most()));
         self.tell_at = now.plus(TELL_EVERY_NS);
         None
+    }
+}
+
+impl Entrance {
+    /// Listens at a place, at `port` if that was handed over.
+    fn open(
+        place: &ListenPlace,
+        port: Option<Port>,
+        config: &Config,
+        poll: &Poll,
+        token: Token,
+    ) -> io::Result<Self> {
+        let mut listener = match port {
+            Some(port) => Listener::of(port),
+            None => Listener::bind(&place.at, config.settings.listen_backlog)?,
+        };
+        listener.keep_alive(config.tcp())?;
+        listener.register(poll.registry(), token)?;
+        let at = listener.address()?.map_or_else(|| place.at.clone(), Listen::Tcp);
+        let inbound = config.inbound().filter(|_| place.speaks_tls).cloned();
+        let counts = ListenerCounts::new(at.to_string());
+        let login = if place.wants_login { Login::Wanted } else { Login::NotWanted };
+        Ok(Self { listener, inbound, login, at, counts })
+    }
+
+    /// Who waits for a handshake could not read the words.
+    fn refuse(&self, stream: sockets::Stream) {
+        self.counts.note_refused();
+        if self.inbound.is_none() {
+            sockets::refuse(stream);
+        }
     }
 }

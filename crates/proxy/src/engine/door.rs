@@ -61,8 +61,8 @@ pub(super) trait Host {
     fn client(id: Self::Client) -> Self::Peer;
     fn is_client(peer: Self::Peer) -> bool;
 
-    /// A client wants to come in: its number, if it may. It counts from now on.
-    fn admit(&mut self) -> Option<Self::Client>;
+    /// This client wants to come in: its number, if it may. It counts from now on.
+    fn admit(&mut self, client: &Admitted) -> Option<Self::Client>;
 
     /// The client that was admitted has this connection.
     fn seat(&mut self, id: Self::Client, client: Admitted);
@@ -264,7 +264,7 @@ fn take_messages<H: Host>(host: &mut H, reads: &mut Reads) {
 }
 
 fn let_in<H: Host>(host: &mut H, reads: &Reads, mut client: Admitted) {
-    let Some(id) = host.admit() else { return client.refuse() };
+    let Some(id) = host.admit(&client) else { return client.refuse() };
     reads.begin_client(client.stream());
     if host.door().watch(H::token(H::client(id)), client.stream_mut()).is_err() {
         return host.unseat(id);
@@ -381,7 +381,7 @@ mod tests {
             true
         }
 
-        fn admit(&mut self) -> Option<usize> {
+        fn admit(&mut self, _: &Admitted) -> Option<usize> {
             (!self.is_full).then_some(self.seated.len())
         }
 

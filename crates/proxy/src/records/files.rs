@@ -46,6 +46,30 @@ pub(crate) struct Files {
     written: Receiver<()>,
 }
 
+/// What becomes of records; without a file there are none.
+#[derive(Clone)]
+pub(crate) struct FileCounts {
+    windows: Option<Arc<RecordCounts>>,
+    rows: Option<Arc<RecordCounts>>,
+}
+
+impl FileCounts {
+    /// Windows that their file did not get.
+    pub(crate) fn windows_dropped(&self) -> u64 {
+        self.windows.as_ref().map_or(0, |counts| counts.dropped())
+    }
+
+    /// Rows that their file has.
+    pub(crate) fn rows_written(&self) -> u64 {
+        self.rows.as_ref().map_or(0, |counts| counts.written())
+    }
+
+    /// Rows that their file did not get.
+    pub(crate) fn rows_dropped(&self) -> u64 {
+        self.rows.as_ref().map_or(0, |counts| counts.dropped())
+    }
+}
+
 impl Files {
     /// Opens what the configuration names.
     pub(crate) fn open(config: &Config, clock: Clock, tell: &Tell, watch: &Watch) -> Result<Self, RunError> {
@@ -85,9 +109,9 @@ impl Files {
         self.rows.take()
     }
 
-    /// What became of the records of windows, and of the rows.
-    pub(crate) fn counts(&self) -> (Option<Arc<RecordCounts>>, Option<Arc<RecordCounts>>) {
-        (self.windows_counts.clone(), self.rows_counts.clone())
+    /// What becomes of the records of windows, and of the rows.
+    pub(crate) fn counts(&self) -> FileCounts {
+        FileCounts { windows: self.windows_counts.clone(), rows: self.rows_counts.clone() }
     }
 
     /// Returns when all is written, or when that takes too long. Nobody gives records any more.

@@ -105,6 +105,10 @@ impl Reloader {
             let (count, plural) = (users.count(), if users.count() == 1 { "" } else { "s" });
             summary.push_str(&format!("; {count} user{plural} may log in"));
         }
+        if self.config.listeners != config.listeners && self.config.settings.listen == config.settings.listen
+        {
+            summary.push_str("; listeners stay as they are: those of [[listen]] need a restart");
+        }
         for line in self.config.settings.unchangeable(&config.settings) {
             summary.push_str("; ");
             summary.push_str(&line);

@@ -114,7 +114,7 @@ impl Service {
     fn line(&self) -> String {
         let in_force = self.reporter.reload.in_force();
         let (named, down) = self.reporter.notices.servers_down(NAMED_MAX);
-        let mut line = format!("listening on {}; ", self.reporter.config.listen);
+        let mut line = format!("listening on {}; ", self.reporter.config.addresses());
         line.push_str(&servers(in_force.table().servers().len(), &named, down));
         line.push_str(&format!("; generation {}", in_force.generation()));
         if in_force.refused_last() {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use weir_dataplane::{Dataplane, SessionId, User, Users};
+use weir_dataplane::{Dataplane, Login, SessionId, User, Users};
 use weir_timing::Instant;
 
 use super::scenario::Scenario;
@@ -50,7 +50,7 @@ impl Logins {
 
 /// A client comes, and shows who it is.
 pub(super) fn accept(dataplane: &mut Dataplane, now: Instant) -> Option<SessionId> {
-    let session = dataplane.handle_accept(now)?;
+    let session = dataplane.handle_accept(Login::Wanted, now)?;
     dataplane.handle_certificate(session, || vec!["another".to_owned(), CERTIFICATE.to_owned()]);
     Some(session)
 }

@@ -142,7 +142,7 @@ fn users_are_read_and_what_is_wrong_with_one_is_said_with_its_line() {
     };
     let app = UserRow { name: "app".into(), certificate: Some("app.example".into()), ..UserRow::default() };
     assert_eq!(config.users, [reports, app]);
-    assert_eq!(config.table(None).unwrap().into_parts().3, config.users);
+    assert_eq!(config.table(None).unwrap().into_parts().2.users, config.users);
     for (from, to, expected) in [
         ("\"app\"", "\"reports\"", "14: user reports is there twice: remove one"),
         ("\"app\"", "\"a b\"", "14: \"a b\" is no name of a user"),
@@ -225,5 +225,45 @@ fn what_would_leave_a_server_without_tls_by_mistake_is_refused() {
         ),
     ] {
         assert_eq!(refusal(text), expected);
+    }
+}
+
+#[test]
+fn places_where_clients_connect_are_read() {
+    let text = r#"
+[[listen]]
+address = "0.0.0.0:21211"
+tls = true
+[[listen]]
+address = "unix:/run/weir/weir.sock"
+mode = "600"
+login = false
+[pools.main]
+servers = ["127.0.0.1:11211"]
+"#;
+    let config = parse(text, "file").unwrap_or_else(|error| panic!("{error}"));
+    let expected = [
+        ListenRow { address: "0.0.0.0:21211".into(), tls: Some(true), ..ListenRow::default() },
+        ListenRow {
+            address: "unix:/run/weir/weir.sock".into(),
+            mode: Some(0o600),
+            login: Some(false),
+            ..ListenRow::default()
+        },
+    ];
+    assert_eq!(config.listeners, expected);
+    assert_eq!(config.table(None).unwrap().into_parts().2.listeners, expected);
+    for (from, to, expected) in [
+        ("0.0.0.0:21211", "nowhere", "3: address: "),
+        ("tls = true", "tls = 1", "4: invalid type: integer `1`, expected a boolean"),
+        ("\"600\"", "\"999\"", "7: mode: \"999\" is no mode: give three octal digits, such as 660"),
+        ("unix:/run/weir/weir.sock", "0.0.0.0:21211", "6: [[listen]] 0.0.0.0:21211 is there twice"),
+        ("address = \"0", "adress = \"0", "3: unknown field `adress`"),
+        ("[pools.main]\n", "[pools.main]\nlisten = \"127.0.0.1:1\"\n", "10: listen stands beside [[listen]]"),
+        ("[pools.main]\n", "[proxy]\nlisten = \"127.0.0.1:1\"\n[pools.main]\n", "10: listen stands beside"),
+    ] {
+        assert!(text.contains(from), "{from}");
+        let message = refusal(&text.replacen(from, to, 1));
+        assert!(message.starts_with(&format!("file:{expected}")), "{message}");
     }
 }

@@ -3,6 +3,7 @@
 //! A thread asks the admin port for new windows; this one draws the newest and listens to the keyboard. `--once` prints the same lines
 //! and ends. What is shown: `docs/operate/run.md`; how it is judged: `docs/understand/timing.md`.
 
+mod asking;
 mod hot;
 mod judge;
 mod names;
@@ -20,6 +21,7 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers
 use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 
+use asking::{AccessArgs, AdminPort};
 use source::News;
 
 /// The flags of `weir top`.
@@ -32,6 +34,8 @@ pub(crate) struct TopArgs {
     /// The admin port of a proxy (weir proxy --admin)
     #[arg(value_name = "HOST:PORT")]
     admin: String,
+    #[command(flatten)]
+    access: AccessArgs,
     /// Print one second as plain text, as soon as there is one, and end. Use it in scripts
     #[arg(long)]
     once: bool,
@@ -49,7 +53,11 @@ const ONCE_WIDTH: u16 = 100;
 impl TopArgs {
     /// Shows until a key ends it.
     pub(crate) fn run(&self) -> ExitCode {
-        let news = match source::begin(&self.admin) {
+        let admin = match AdminPort::new(&self.admin, &self.access) {
+            Ok(admin) => admin,
+            Err(error) => return crate::fail(2, &error),
+        };
+        let news = match source::begin(admin) {
             Ok(news) => news,
             Err(error) => return crate::fail(1, &error),
         };

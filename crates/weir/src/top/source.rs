@@ -1,11 +1,12 @@
 //! Asks a proxy's admin port for what is new.
 
-use std::io::{self, Read as _, Write as _};
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use serde_json::Value;
+
+use super::asking::AdminPort;
 
 /// What was heard of the proxy.
 pub(super) enum News {
@@ -29,27 +30,20 @@ pub(super) struct Second {
     pub(super) history: Vec<u64>,
 }
 
-/// How long the proxy may take to answer.
-const WAIT_MAX: Duration = Duration::from_secs(5);
-
 /// How often it is asked.
 const EVERY: Duration = Duration::from_millis(250);
-
-/// The longest answer that is read, in bytes: two minutes of windows.
-const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
 /// Seconds of history.
 const HISTORY_MAX: usize = 240;
 
 /// Begins to ask, on a thread that ends with the process or when nobody listens.
-pub(super) fn begin(admin: &str) -> io::Result<Receiver<News>> {
+pub(super) fn begin(admin: AdminPort) -> io::Result<Receiver<News>> {
     let (sender, news) = channel();
-    let admin = admin.to_owned();
     std::thread::Builder::new().name("weir-top".into()).spawn(move || ask(&admin, &sender))?;
     Ok(news)
 }
 
-fn ask(admin: &str, news: &Sender<News>) {
+fn ask(admin: &AdminPort, news: &Sender<News>) {
     let (mut next, mut history) = (None, Vec::new());
     let (_never, pause) = channel::<()>();
     loop {
@@ -62,7 +56,10 @@ fn ask(admin: &str, news: &Sender<News>) {
             Err(reason) => {
                 // Another process may answer next, and count from the beginning.
                 (next, history) = (None, Vec::new());
-                news.send(News::Away(format!("no proxy answers at {admin}: {reason}; is --admin set there?")))
+                news.send(News::Away(format!(
+                    "no proxy answers at {}: {reason}; is --admin set there?",
+                    admin.address()
+                )))
             }
         };
         if answer.is_err() {
@@ -74,10 +71,14 @@ fn ask(admin: &str, news: &Sender<News>) {
 }
 
 /// The newest second, if it is newer than `next`, and what to ask for then.
-fn ask_once(admin: &str, next: Option<u64>, history: &mut Vec<u64>) -> Result<Option<(Second, u64)>, String> {
+fn ask_once(
+    admin: &AdminPort,
+    next: Option<u64>,
+    history: &mut Vec<u64>,
+) -> Result<Option<(Second, u64)>, String> {
     let since = next.unwrap_or(0);
     // One more than is new: where that is gone, the proxy was started anew and counts from 0.
-    let mut page = get(admin, &format!("/windows?since={}", since.saturating_sub(1)))?;
+    let mut page = admin.get(&format!("/windows?since={}", since.saturating_sub(1)))?;
     let after = page["next"].as_u64().ok_or("it answers, but not as a proxy of this version")?;
     let Some(Value::Array(mut windows)) = page.get_mut("windows").map(Value::take) else {
         return Err("it answers, but not as a proxy of this version".into());
@@ -91,32 +92,9 @@ fn ask_once(admin: &str, next: Option<u64>, history: &mut Vec<u64>) -> Result<Op
     let Some(window) = windows.pop() else {
         return Ok(None);
     };
-    let config = get(admin, "/config")?;
+    let config = admin.get("/config")?;
     // A proxy of an earlier version has no such page.
-    let hot = get(admin, "/hot").unwrap_or_default();
-    let second = Second { admin: admin.to_owned(), window, config, hot, history: history.clone() };
+    let hot = admin.get("/hot").unwrap_or_default();
+    let second = Second { admin: admin.address().to_owned(), window, config, hot, history: history.clone() };
     Ok(Some((second, after)))
-}
-
-fn get(admin: &str, path: &str) -> Result<Value, String> {
-    let address = admin.to_socket_addrs().map_err(|error| error.to_string())?.next();
-    let address = address.ok_or("the name has no address")?;
-    let answer = fetch(address, path).map_err(|error| error.to_string())?;
-    let (head, body) = answer.split_once("\r\n\r\n").ok_or("it answers something else than HTTP")?;
-    let status = head.split_whitespace().nth(1).unwrap_or_default();
-    if status != "200" {
-        return Err(format!("status {status}: {}", body.trim()));
-    }
-    serde_json::from_str(body).map_err(|error| format!("it answers something else than JSON: {error}"))
-}
-
-fn fetch(address: std::net::SocketAddr, path: &str) -> io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&address, WAIT_MAX)?;
-    stream.set_read_timeout(Some(WAIT_MAX))?;
-    stream.set_write_timeout(Some(WAIT_MAX))?;
-    // By its address: the port knows few names of its machine.
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
-    Ok(answer)
 }

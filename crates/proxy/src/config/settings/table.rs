@@ -102,6 +102,14 @@ settings! {
         /// Names by which the admin port may be asked, with commas between several; addresses, localhost and names without a dot
         /// are always taken. Needed where monitoring uses a full name (docs/operate/security.md)
         admin_host: Hosts { heading: ADDRESSES },
+        /// A file with one line, the token that questions to the admin port must show (Authorization: Bearer TOKEN), all but
+        /// /healthz and /readyz; read again by a reload. Give it where others can reach the port (docs/operate/security.md)
+        admin_token_file: Maybe<File> { heading: ADDRESSES, reloads: true },
+        /// Speak TLS at the admin port, with the certificate of this PEM file and those behind it that lead to its authority;
+        /// read again by a reload. Give it where the network between the port and monitoring is not yours alone
+        admin_tls_cert: Maybe<File> { heading: ADDRESSES, reloads: true },
+        /// A PEM file with the private key of --admin-tls-cert; by default the same file; read again by a reload
+        admin_tls_key: Maybe<File> { heading: ADDRESSES, reloads: true },
         /// Speak TLS to clients, with the certificate of this PEM file and those behind it that lead to its authority; read again
         /// by a reload. Give it where the network between clients and proxy is not yours alone (docs/operate/tls.md)
         tls_cert: Maybe<File> { heading: TLS, engines: EVENT, reloads: true },

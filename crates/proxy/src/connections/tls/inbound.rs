@@ -40,7 +40,7 @@ impl Inbound {
         authorities: Option<Named<'_>>,
         handshakes_max: usize,
     ) -> Result<Self, TlsError> {
-        let terms = RwLock::new(Arc::new(terms(chain, key, authorities)?));
+        let terms = RwLock::new(Arc::new(server_terms(chain, key, authorities)?));
         Ok(Self { terms, under_way: Arc::default(), handshakes_max })
     }
 
@@ -77,7 +77,12 @@ impl Drop for HandshakePlace {
     }
 }
 
-fn terms(chain: Named<'_>, key: Named<'_>, authorities: Option<Named<'_>>) -> Result<ServerConfig, TlsError> {
+/// The terms of a server: this chain, with this key. `authorities`: those who sign what its clients have to show, if they have to.
+pub(crate) fn server_terms(
+    chain: Named<'_>,
+    key: Named<'_>,
+    authorities: Option<Named<'_>>,
+) -> Result<ServerConfig, TlsError> {
     let provider = Arc::new(ring::default_provider());
     let failed = |error: rustls::Error| chain.refused(format!("it cannot be used: {error}"));
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))

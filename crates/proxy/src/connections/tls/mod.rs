@@ -37,6 +37,6 @@ mod tests;
 
 pub(crate) use files::Named;
 pub use files::TlsError;
-pub(crate) use inbound::Inbound;
+pub(crate) use inbound::{Inbound, server_terms};
 pub(crate) use outbound::{Outbound, Terms};
 pub(crate) use outbounds::{Outbounds, Spoken};

@@ -525,8 +525,8 @@ impl Host for EventLoop {
         matches!(peer, Peer::Client(_))
     }
 
-    fn admit(&mut self) -> Option<SessionId> {
-        self.dataplane.handle_accept(self.clock.now())
+    fn admit(&mut self, client: &Admitted) -> Option<SessionId> {
+        self.dataplane.handle_accept(client.login(), self.clock.now())
     }
 
     fn seat(&mut self, id: SessionId, client: Admitted) {

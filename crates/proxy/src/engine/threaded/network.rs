@@ -358,7 +358,7 @@ impl Host for Network {
         true
     }
 
-    fn admit(&mut self) -> Option<usize> {
+    fn admit(&mut self, _: &Admitted) -> Option<usize> {
         let is_refused = self.sessions.len() >= self.sessions_max || self.door.drain_until().is_some();
         let counters = self.dataplane.counters_mut();
         counters.sessions_refused += u64::from(is_refused);
