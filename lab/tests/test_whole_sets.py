@@ -67,6 +67,7 @@ SHOWN_BY = {
     "scalability": {"scalability"},
     "trace": {"trace", "trace1", "trace1-10s", "local", "nomw"},
     "split": {"throughput", "percentiles", "stages"},
+    "diagram": {"diagram"},
 }
 
 

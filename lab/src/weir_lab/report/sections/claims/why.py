@@ -5,7 +5,8 @@ clients come (the clients' clocks and the proxy's stamps). What waits for a full
 for workers, in the queue; what waits for servers or their links, in the stage backend, and in the queue once all workers wait there.
 
 *Twice of it* is a bound by operational analysis: with twice the capacity C_i, throughput is at most min(2 C_i, C_j) over the other
-stations j, each with C_j = X / U_j (Denning and Buzen, Computing Surveys 10, 1978).
+stations j, each with C_j = X / U_j (Denning and Buzen, Computing Surveys 10, 1978). Where the cell is in a layout that has a
+fitted network, what that predicts stands beside it.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from weir_lab.report.numbers.maxima import maximum_of
 from weir_lab.report.numbers.stations import FULL, Usage, bottleneck, usages
 from weir_lab.report.page.blocks import Text
 from weir_lab.report.sections.claims.asked import NO_DATA
+from weir_lab.report.sections.models.twice import sentence, twice_at
 from weir_lab.theory.units import count_text, number, rate, signed_percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from weir_lab.design.whole.sets import Margins
     from weir_lab.report.common import Series, Task
     from weir_lab.report.numbers.readings import CellReadings, SweepReadings
     from weir_lab.report.sections.claims.confirming import Confirmed
@@ -73,7 +76,7 @@ def why(task: Task, confirmed: Sequence[Confirmed]) -> Text | None:
             for one in confirmed
             if any(pair.base.settings.write_ratio == place.cell.settings.write_ratio for pair in one.pairs)
         ]
-        points.append(_point(place, own))
+        points.append(_point(place, own, task.margins))
         used += own
     # What has no pair, for want of runs, is said once.
     points += [_said(one) for one in confirmed if one not in used]
@@ -100,7 +103,7 @@ def _places(task: Task, confirmed: Sequence[Confirmed]) -> list[_Place]:
     return found
 
 
-def _point(place: _Place, confirmed: Sequence[Confirmed]) -> str:
+def _point(place: _Place, confirmed: Sequence[Confirmed], margins: Margins) -> str:
     cell = place.cell
     links = place.sweep.study.topology.built_links if place.sweep.links_built else None
     stations = _stations(cell, usages(cell, links))
@@ -110,6 +113,8 @@ def _point(place: _Place, confirmed: Sequence[Confirmed]) -> str:
     said = [f"{where}: {limit.sentence}", _second_sign(place, limit.station)]
     if limit.station:
         said.append(_twice(stations, limit.station, cell.mean_throughput))
+        modelled = twice_at((place.sweep,), cell, margins, limit.station)
+        said.append(sentence(modelled) if modelled is not None else "")
     if confirmed:
         said += [_said(one, limit.station) for one in confirmed]
     else:
