@@ -83,7 +83,8 @@ def _count(devices: int, servers: int) -> str:
 
 
 def _ms(name: str, seconds: float) -> str:
-    return f"{name}{significant(1e3 * seconds)} ms"
+    # A delay that the fit has made next to nothing: its digits would say more than is known.
+    return f"{name}{significant(1e3 * seconds) if seconds >= 1e-6 else '0'} ms"
 
 
 def _used(share: float) -> str:
