@@ -1,10 +1,15 @@
-"""All sentences of a set judged together, so that the chance of any wrong one stays below 5 %: `judge_set`."""
+"""All sentences of a set judged, conclusions together and expectations together: `judge_set`.
+
+Each of the two is a family: the chance that any of its verdicts is wrong stays below 5 %. Conclusions are what a study is read for. What
+was expected beforehand, up to 24 sentences more in a set, would widen their intervals by up to a sixth if all were one family.
+"""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
+from weir_lab.design.whole.sets import Hypothesis
 from weir_lab.report.numbers.maxima import more_text
 from weir_lab.report.page.blocks import Finding
 from weir_lab.report.sections.claims.asked import CANNOT_TELL, NO_DATA, Asked, Known
@@ -24,8 +29,8 @@ __all__ = ["FAMILY_TEXT", "RULES", "Held", "judge_set"]
 
 FAMILY_TEXT = (
     "Each is judged by the interval of its own contrast, one factor changed alone, against limits that were fixed before the data. The "
-    "levels of the intervals are Holm's: with 95 % none of all verdicts of the study is wrong. p is adjusted so, too. All other "
-    "comparisons of this page are exploratory."
+    "levels of the intervals are Holm's: with 95 % none of the verdicts on conclusions is wrong, and with 95 % none of those on what was "
+    "expected. p is adjusted so, too. All other comparisons of this page are exploratory."
 )
 RULES = {**_RULES, **SHAPE_RULES}
 
@@ -45,13 +50,16 @@ class Held(NamedTuple):
 
 
 def judge_set(claims: Sequence[Held]) -> list[Finding]:
-    """A finding for each, in their order. Conclusions and expectations of a study are one family; the same question counts once."""
+    """A finding for each, in their order. The same question counts once: an expectation that a conclusion asks, too, has its verdict."""
     asked: dict[str, Asked | Known] = {}
     for one in claims:
         if one.question not in asked:
             asked[one.question] = _ask(one)
-    tested = {question: one for question, one in asked.items() if isinstance(one, Asked)}
-    answers = dict(zip(tested, judge_all([one.questions for one in tested.values()]), strict=True))
+    concluded = {one.question for one in claims if not isinstance(one.claim, Hypothesis)}
+    answers: dict[str, Conclusion] = {}
+    for family in (concluded, asked.keys() - concluded):
+        tested = {question: one for question, one in asked.items() if question in family and isinstance(one, Asked)}
+        answers |= zip(tested, judge_all([one.questions for one in tested.values()]), strict=True)
     return [
         _judged(one.claim, known, answers[one.question])
         if isinstance(known := asked[one.question], Asked)
