@@ -114,9 +114,7 @@ def test_who_logged_in_nowhere_reads_nothing_where_a_login_is_wanted(
 
 
 @pytest.mark.every_engine
-def test_a_port_and_a_socket_together(
-    servers: list[Memcached], stack: ExitStack, tmp_path: Path, engine: str
-) -> None:
+def test_a_port_and_a_socket_together(servers: list[Memcached], stack: ExitStack, tmp_path: Path, engine: str) -> None:
     """Every engine serves clients of all places; the log and the answer to a reload name them."""
     port, local, file = Address.free(), SocketPath(tmp_path / "weir.sock"), tmp_path / "weir.toml"
     text = f'[[listen]]\naddress = "{port}"\n[[listen]]\naddress = "unix:{local}"\n'
