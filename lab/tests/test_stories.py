@@ -8,6 +8,7 @@ import math
 import re
 import shutil
 from collections import Counter
+from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,9 @@ from weir_lab.errors import RecordError, ReportError
 from weir_lab.report.page.blocks import Table
 from weir_lab.report.page.html import html_page
 from weir_lab.report.sets import Sources, assemble, write_report
-from weir_lab.report.sets.stories import find_wholes, index_report, linked, read_whole
+from weir_lab.report.sets.stories import find_wholes, index_report, linked, pair_report, read_whole
+from weir_lab.report.sets.stories.maxima import pair_curves, pair_maxima, speed_of
+from weir_lab.report.sets.stories.pairing import pair_questions, set_of
 from weir_lab.report.sets.stories.reading import VERDICTS
 from weir_lab.report.sets.stories.telling import LINE_CHARACTERS, LINES_MAX, tell, verdicts_text
 
@@ -213,13 +216,134 @@ def test_an_index_page_leads_to_the_reports_and_says_what_is_missing(root: Path,
     shutil.rmtree(out.parent)
 
 
-def test_faults_name_the_file_and_what_to_do(root: Path, tmp_path: Path) -> None:
+def test_questions_are_paired_by_name_and_else_by_rule(wholes: list[Whole]) -> None:
+    one, other = wholes
+    found = {item.one.name: item for item in pair_questions(one, set_of(one), other, set_of(other))}
+    assert {name: (item.other.name, item.answered) for name, item in found.items()} == {
+        "s3-read-bound": ("s5-read-bound", "alike"),
+        "s3-write-bound": ("s5-write-bound", "other claims"),
+        "s3-full-max": ("s5-full-max", "otherwise"),
+        "s3-h-workers": ("s5-h-crew", "alike"),
+        "s3-set-slower": ("s5-set-slower", "not decided in both"),
+    }
+    assert (found["s3-full-max"].one.verdict, found["s3-full-max"].other.verdict) == ("holds", "does not hold")
+
+
+def test_maxima_of_two_studies_have_their_true_ratio(wholes: list[Whole]) -> None:
+    found = {(pair.section, pair.one.workload, pair.one.series): pair for pair in pair_maxima(*wholes)}
+    few = found["Full system", "writes", "8 workers"]
+    assert few.verdict == "below"
+    assert few.ratio is not None
+    assert few.ratio.low < 0.5 < few.ratio.high
+    reads = found["Baseline", "reads", "direct"]
+    assert reads.ratio is not None
+    assert reads.ratio.mean == pytest.approx(1.0, abs=0.01)
+    assert reads.matched
+    assert not reads.beside
+    assert [pair.beside for pair in found.values() if pair.one.series == "event engine"] == [True]
+
+
+def test_a_pair_page_counts_what_its_tables_hold(root: Path) -> None:
+    out = root / "pair.html"
+    folders = [str(root / f"{name}-quick-netns") for name in ("s3", "s5")]
+    done = CliRunner().invoke(app, ["pair", *folders, "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    report = pair_report(*(read_whole(Path(folder)) for folder in folders))
+    answered = Counter(row[-1] for name in ("concluded-apart", "concluded-rest") for row in table(report, name).rows)
+    assert answered == {"alike": 1, "otherwise": 1, "not decided in both": 1, "other claims": 1}
+    assert (
+        report.summary[0] == "S3 and S5 share 3 conclusions; on our data: 1 alike, 1 otherwise, 1 not decided in both."
+    )
+    assert report.summary[1] == "On 1 conclusion more the two studies claim different things about the same."
+    maxima = [*table(report, "pair-maxima").rows, *table(report, "pair-maxima-others").rows]
+    own = Counter(row[-1] for row in maxima if row[1] != "event engine")
+    said = re.search(r"Maxima of S5, (\d+) in all: (.*?)\.", report.summary[-1])
+    assert said is not None
+    assert int(said[1]) == own.total()
+    assert f"{own['below']} below S3" in said[2]
+    page = unescape(out.read_text())
+    assert all(line in page for line in report.summary)
+    assert page.count("<figure ") == 2
+    assert '<a href="s5-quick-netns/s5.html">S5</a>' in page
+
+
+def slower(path: Path, speed: float) -> None:
+    """Rewrite a twin as if its machines had run at a speed: rates times that, with the table's column at the study's speed."""
+    found = json.loads(path.read_text())
+    for part in found["sections"]:
+        for block in part["blocks"]:
+            if block.get("name") == f"{part['name']}-maxima":
+                at = block["columns"].index("X (requests/s)")
+                block["columns"].append("X at the study's speed (requests/s)")
+                for row in block["rows"]:
+                    row.append({"value": row[at]["value"]})
+                    row[at] = row[at] | {
+                        key: row[at][key] * speed for key in ("value", "low", "high") if key in row[at]
+                    }
+            if block.get("name") == f"{part['name']}-throughput":
+                for mark in (mark for panel in block["panels"] for line in panel["lines"] for mark in line["marks"]):
+                    mark |= {key: mark[key] * speed for key in ("y", "low", "high") if mark.get(key) is not None}
+    path.write_text(json.dumps(found))
+
+
+def test_rates_are_compared_at_the_speed_of_the_studies(root: Path, wholes: list[Whole], tmp_path: Path) -> None:
+    path = copied(root, "s5", tmp_path)
+    slower(path, 0.4)
+    slow = read_whole(path)
+    assert speed_of(slow.parts[0]) == pytest.approx(0.4)
+    for here, there in zip(pair_maxima(*wholes), pair_maxima(wholes[0], slow), strict=True):
+        assert here.other.throughput.mean == pytest.approx(there.other.throughput.mean)
+        assert (here.verdict, here.other.clients) == (there.verdict, there.other.clients)
+    drawn, again = pair_curves(*wholes), pair_curves(wholes[0], slow)
+    assert list(drawn) == list(again) == ["baseline", "full"]
+    marks, others = (
+        [mark.y for _, panels in one.values() for panel in panels for line in panel.lines for mark in line.marks]
+        for one in (drawn, again)
+    )
+    assert marks == pytest.approx(others)
+    names = [line.name for line in drawn["full"][1][0].lines]
+    assert names[:2] == ["S3, 8 workers", "S3, 64 workers"]
+    assert "S5, event engine" in names
+
+
+def test_series_that_differ_stand_by_their_largest(root: Path, wholes: list[Whole], tmp_path: Path) -> None:
+    path = copied(root, "s5", tmp_path)
+    path.write_text(path.read_text().replace('"8 workers"', '"9 workers"').replace('"64 workers"', '"63 workers"'))
+    other = read_whole(path)
+    found = [pair for pair in pair_maxima(wholes[0], other) if pair.section == "Full system"]
+    assert [(pair.one.series, pair.other.series, pair.matched, pair.beside) for pair in found] == [
+        ("64 workers", "63 workers", False, False),
+        ("event engine", "event engine", True, True),
+    ]
+    lines = pair_curves(wholes[0], other)["full"][1][0].lines
+    assert [line.name for line in lines] == [
+        "S3, 64 workers",
+        "S3, event engine",
+        "S5, 63 workers",
+        "S5, event engine",
+    ]
+    report = pair_report(wholes[0], other)
+    assert table(report, "pair-maxima").rows[-1][1] == "64 workers; 63 workers"
+    assert any("the largest of each study" in line for line in report.limits)
+
+
+def test_a_maximum_that_is_not_shown_has_no_ratio(root: Path, wholes: list[Whole], tmp_path: Path) -> None:
+    path = copied(root, "s5", tmp_path)
+    path.write_text(re.sub(r'"shown, mean of [^"]*"', '"cannot tell: too few runs"', path.read_text()))
+    report = pair_report(wholes[0], read_whole(path))
+    assert {(row[6], row[7]) for row in table(report, "pair-maxima").rows} == {("–", "cannot tell")}
+    assert "in all: 4 cannot tell." in report.summary[-1]
+
+
+def test_faults_name_the_file_and_what_to_do(root: Path, wholes: list[Whole], tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=r"none: not there\. Give reports"):
         find_wholes([tmp_path / "none"])
     with pytest.raises(RecordError, match="one report of a whole study is needed here, and there is: none"):
         read_whole(tmp_path)
     with pytest.raises(ReportError, match="No report of a whole study is here"):
         index_report(find_wholes([tmp_path]), ["s3"])
+    with pytest.raises(ReportError, match="Both are reports of s3"):
+        pair_report(wholes[0], wholes[0])
     path = copied(root, "s3", tmp_path)
     with pytest.raises(ReportError, match=r"two reports of s3: .*Give one of them"):
         find_wholes([root, path])

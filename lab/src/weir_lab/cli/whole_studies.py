@@ -1,4 +1,4 @@
-"""Commands on whole studies: ``weir-lab study``, ``verify``, ``compare`` and ``index``."""
+"""Commands on whole studies: ``weir-lab study``, ``verify``, ``compare``, ``index`` and ``pair``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from weir_lab.records.tables.quotas import quota_text
 from weir_lab.report.page.html import html_page
 from weir_lab.report.sets.assembling import Sources, assemble
 from weir_lab.report.sets.kept import bring_back, holds_records, keep, verify_kept
-from weir_lab.report.sets.stories import find_wholes, index_report, linked
+from weir_lab.report.sets.stories import find_wholes, index_report, linked, pair_report, read_whole
 from weir_lab.report.sets.twin import changes, read_twin, verify, write_report
 from weir_lab.report.single.report import of_a_sweep, verify_sweep
 from weir_lab.theory.units import count_text
@@ -40,6 +40,7 @@ __all__ = [
     "compare_reports",
     "index_reports",
     "keep_records",
+    "pair_reports",
     "study",
     "unpack_records",
     "verify_report",
@@ -243,6 +244,16 @@ def index_reports(
     wholes = find_wholes(reports)
     report = index_report(wholes, known_sets(studies) if studies.is_dir() else _STUDIES)
     _write_page(report, wholes, out)
+
+
+def pair_reports(
+    one: Annotated[Path, typer.Argument(metavar="ONE", help="A report of a whole study: folder, page or twin")],
+    other: Annotated[Path, typer.Argument(metavar="OTHER", help="The report of another study of the same design")],
+    out: Annotated[Path, typer.Option(help="The page to write")] = Path("pair.html"),
+) -> None:
+    """Hold two studies of one design side by side: conclusions, maxima with their ratio, and throughput over clients on one axis."""
+    wholes = [read_whole(one), read_whole(other)]
+    _write_page(pair_report(*wholes), wholes, out)
 
 
 def _write_page(report: Report, wholes: list[Whole], out: Path) -> None:
