@@ -71,6 +71,8 @@ COMMANDS = {
     "unpack": Listed("whole_studies", "unpack_records", _WHOLE, "unpack records/s5-night-netns"),
     "verify": Listed("whole_studies", "verify_report", _WHOLE, "verify runs/s5-quick-local/s5.html"),
     "compare": Listed("whole_studies", "compare_reports", _WHOLE, "compare old/s5.json new/s5.json"),
+    "index": Listed("whole_studies", "index_reports", _WHOLE, "index runs/s1-night-netns runs/s4-night-netns"),
+    "pair": Listed("whole_studies", "pair_reports", _WHOLE, "pair runs/s1-night-netns runs/s4-night-netns"),
     "selfcheck": Listed("checks", "selfcheck", _WHOLE, "selfcheck"),
     "testbeds": Listed("testbeds", "testbeds", _TESTBEDS, "testbeds"),
     "links": Listed("testbeds", "links", _TESTBEDS, "links runs/links"),

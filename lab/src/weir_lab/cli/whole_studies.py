@@ -1,4 +1,4 @@
-"""Commands on whole studies: ``weir-lab study``, ``verify`` and ``compare``."""
+"""Commands on whole studies: ``weir-lab study``, ``verify``, ``compare``, ``index`` and ``pair``."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ from weir_lab.bench.testbeds import TestbedKind
 from weir_lab.cli.studies import PACE_HELP
 from weir_lab.design.whole.sets import EVENT_SUFFIX, known_sets
 from weir_lab.errors import StudyError
-from weir_lab.records import read_run
+from weir_lab.records import read_run, write_text
 from weir_lab.records.tables.quotas import quota_text
+from weir_lab.report.page.html import html_page
 from weir_lab.report.sets.assembling import Sources, assemble
 from weir_lab.report.sets.kept import bring_back, holds_records, keep, verify_kept
+from weir_lab.report.sets.stories import find_wholes, index_report, linked, pair_report, read_whole
 from weir_lab.report.sets.twin import changes, read_twin, verify, write_report
 from weir_lab.report.single.report import of_a_sweep, verify_sweep
 from weir_lab.theory.units import count_text
@@ -31,10 +33,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from weir_lab.design.whole.sets import StudySet
+    from weir_lab.report.page.blocks import Report
+    from weir_lab.report.sets.stories.reading import Whole
 
-__all__ = ["compare_reports", "keep_records", "study", "unpack_records", "verify_report"]
+__all__ = [
+    "compare_reports",
+    "index_reports",
+    "keep_records",
+    "pair_reports",
+    "study",
+    "unpack_records",
+    "verify_report",
+]
 
 _PART_S = 20 * 60.0
+# The studies that an index looks for where there is no folder of sets.
+_STUDIES = ("s1", "s2", "s3", "s4", "s5", "own")
 
 
 def study(
@@ -212,3 +226,41 @@ def compare_reports(
     typer.echo(f"{count_text(len(found), 'conclusion')} changed")
     if found:
         raise typer.Exit(3)
+
+
+def index_reports(
+    reports: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FOLDER...", help="Reports of whole studies, or folders that have them in it or one folder below"
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="The page to write")] = Path("index.html"),
+    studies: Annotated[
+        Path, typer.Option(help="Folder of the sets: a study of it without a report is said to be missing")
+    ] = Path("studies"),
+) -> None:
+    """Tell all whole studies on one page: what each asked and found in at most ten lines, its verdicts, what limits, what is missing."""
+    wholes = find_wholes(reports)
+    report = index_report(wholes, known_sets(studies) if studies.is_dir() else _STUDIES)
+    _write_page(report, wholes, out)
+
+
+def pair_reports(
+    one: Annotated[Path, typer.Argument(metavar="ONE", help="A report of a whole study: folder, page or twin")],
+    other: Annotated[Path, typer.Argument(metavar="OTHER", help="The report of another study of the same design")],
+    out: Annotated[Path, typer.Option(help="The page to write")] = Path("pair.html"),
+) -> None:
+    """Hold two studies of one design side by side: conclusions, maxima with their ratio, and throughput over clients on one axis."""
+    wholes = [read_whole(one), read_whole(other)]
+    _write_page(pair_report(*wholes), wholes, out)
+
+
+def _write_page(report: Report, wholes: list[Whole], out: Path) -> None:
+    """The page with its links, and on the terminal what it says first."""
+    page = linked(html_page(report), wholes, out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_text(out, page)
+    for line in (*report.summary, *report.limits):
+        typer.echo(f"- {line}")
+    typer.echo(out)

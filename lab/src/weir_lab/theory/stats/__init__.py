@@ -8,6 +8,7 @@ too short (docs/measure/method.md has the numbers). By question:
 ``adjusting``    p values of several tests made side by side (comparisons of cells are `theory.linear`'s)
 ``warmup``       where does the steady state begin? MSER-5 with its guards
 ``spikes``       which windows of a long run are far off, and what else was unusual then?
+``ratios``       how many times another is one, where both were measured apart?
 ``percentiles``  which percentile can this many samples support?
 ``placement``    do keys fall evenly on servers? chi-square and statistical distance
 
@@ -32,6 +33,7 @@ from weir_lab.theory.stats.placement import (
     same_shares,
     statistical_distance,
 )
+from weir_lab.theory.stats.ratios import ratio_of
 from weir_lab.theory.stats.spikes import Spike, coincidences, find_spikes
 from weir_lab.theory.stats.stopping import Decision, StopRule, running_half_widths, runs_for_precision, sample_size
 from weir_lab.theory.stats.warmup import Truncation, mser5, warmup_cut
@@ -57,6 +59,7 @@ __all__ = [
     "mser5",
     "percentile_min_count",
     "placement_uniformity",
+    "ratio_of",
     "running_half_widths",
     "runs_for_precision",
     "same_shares",

@@ -1,0 +1,236 @@
+"""The page of two studies of one design: their conclusions side by side, their maxima, and throughput on one axis. `pair_report`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from weir_lab.errors import ReportError
+from weir_lab.report.page.blocks import Figure, Report, Section, Table, Text, Value
+from weir_lab.report.sets.stories.maxima import ABOVE, BELOW, CANNOT_TELL, SAME, pair_curves, pair_maxima
+from weir_lab.report.sets.stories.pairing import (
+    ALIKE,
+    OTHER_CLAIM,
+    OTHERWISE,
+    UNDECIDED,
+    pair_questions,
+    set_of,
+)
+from weir_lab.report.sets.stories.telling import subject_of
+from weir_lab.theory.units import count_text, number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from weir_lab.report.page.blocks import Block, Entry
+    from weir_lab.report.sets.stories.maxima import Maximum, MaximumPair
+    from weir_lab.report.sets.stories.pairing import Question
+    from weir_lab.report.sets.stories.reading import Whole
+
+__all__ = ["pair_report"]
+
+_ALIKE = "Levels and margins may differ, and stand in the sentences."
+_APART = (
+    "“Otherwise”: the same claim, decided in both, with another verdict. “Other claims”: about the same, "
+    "and the studies claim different things."
+)
+
+
+def pair_report(one: Whole, other: Whole) -> Report:
+    """The page's content: the answer counts what its tables hold."""
+    if one.name == other.name:
+        raise ReportError(
+            f"Both are reports of {one.name}. Two reports of one study are compared by `weir-lab compare`; give two studies."
+        )
+    questions = pair_questions(one, set_of(one), other, set_of(other))
+    maxima = pair_maxima(one, other)
+    return Report(
+        f"{one.name}-{other.name}",
+        f"{one.label} and {other.label} side by side",
+        f"{one.label}: {subject_of(one)}. {other.label}: {subject_of(other)}. Numbers and verdicts are those of the two reports.",
+        "",
+        "",
+        tuple(_answer(one, other, questions, maxima)),
+        (
+            Section("questions", "Conclusions side by side", "", "", blocks=tuple(_asked(one, other, questions))),
+            Section("maxima", "Maxima side by side", "", "", blocks=tuple(_compared(one, other, maxima))),
+        ),
+        tuple((whole.label, _made(whole)) for whole in (one, other)),
+        {},
+        limits=tuple(_limits(one, other, maxima)),
+        intervals="Intervals are 95 % intervals; those of ratios are alone, not together.",
+    )
+
+
+def _answer(one: Whole, other: Whole, questions: Sequence[Question], maxima: Sequence[MaximumPair]) -> list[str]:
+    found = []
+    for concluded, noun in ((True, "conclusion"), (False, "expectation")):
+        counted = Counter(item.answered for item in questions if item.concluded == concluded)
+        differing = counted.pop(OTHER_CLAIM, 0)
+        if counted:
+            answered = _counts_text(counted, {ALIKE: ALIKE, OTHERWISE: OTHERWISE, UNDECIDED: UNDECIDED})
+            found.append(
+                f"{one.label} and {other.label} share {count_text(counted.total(), noun)}; on our data: {answered}."
+            )
+        if differing:
+            more = " more" if counted else ""
+            found.append(
+                f"On {count_text(differing, noun)}{more} the two studies claim different things about the same."
+            )
+    if not found:
+        found.append(f"{one.label} and {other.label} share no question that was held against our data.")
+    own = [pair for pair in maxima if not pair.beside] or maxima
+    if own:
+        counted = Counter(pair.verdict for pair in own)
+        named = {
+            ABOVE: f"above {one.label}",
+            BELOW: f"below {one.label}",
+            SAME: "no difference shown",
+            CANNOT_TELL: "cannot tell",
+        }
+        found.append(f"Maxima of {other.label}, {len(own)} in all: {_counts_text(counted, named)}.")
+        apart = [pair for pair in own if pair.verdict in (ABOVE, BELOW)]
+        if apart:
+            found[-1] += f" Farthest apart: {_ratio_text(one, other, max(apart, key=_distance))}."
+    return found
+
+
+def _counts_text(counted: Counter[str], names: Mapping[str, str]) -> str:
+    return ", ".join(f"{counted[verdict]} {name}" for verdict, name in names.items() if counted[verdict])
+
+
+def _distance(pair: MaximumPair) -> float:
+    ratio = pair.ratio
+    return 0.0 if ratio is None else max(ratio.mean, 1.0 / ratio.mean)
+
+
+def _ratio_text(one: Whole, other: Whole, pair: MaximumPair) -> str:
+    ratio = pair.ratio
+    if ratio is None:
+        raise ReportError(f"{pair.section}: a ratio was asked for where there is none.")
+    return (
+        f"{pair.section}, {pair.one.workload}: {other.label} has {number(ratio.mean, 3)} times the maximum of {one.label} "
+        f"({number(ratio.low, 3)} to {number(ratio.high, 3)})"
+    )
+
+
+def _asked(one: Whole, other: Whole, questions: Sequence[Question]) -> list[Block]:
+    if not questions:
+        return [
+            Text("No sentence of one study has a partner in the other: by name, or by rule, contrast and settings.")
+        ]
+    blocks: list[Block] = []
+    for name, concluded, noun in (("concluded", True, "Conclusions"), ("expected", False, "Expectations")):
+        own = [item for item in questions if item.concluded == concluded]
+        apart = [item for item in own if item.answered in (OTHERWISE, OTHER_CLAIM)]
+        rest = [item for item in own if item not in apart]
+        if apart:
+            blocks.append(_question_table(f"{name}-apart", f"{noun} that differ. {_APART}", one, other, apart))
+        if rest:
+            blocks.append(
+                _question_table(
+                    f"{name}-rest", f"{noun} answered alike, or not decided in both. {_ALIKE}", one, other, rest
+                )
+            )
+    return blocks
+
+
+def _question_table(name: str, caption: str, one: Whole, other: Whole, questions: Sequence[Question]) -> Table:
+    return Table(
+        name,
+        caption,
+        (one.label, f"On data of {one.label}", other.label, f"On data of {other.label}", "Our data"),
+        tuple(
+            (item.one.claim, item.one.verdict, item.other.claim, item.other.verdict, item.answered)
+            for item in questions
+        ),
+    )
+
+
+def _compared(one: Whole, other: Whole, maxima: Sequence[MaximumPair]) -> list[Block]:
+    if not maxima:
+        return [Text("No section of the same name has curves over clients of the same workload in both reports.")]
+    ordered = sorted(
+        maxima, key=lambda pair: (not pair.beside, max(pair.one.throughput.mean, pair.other.throughput.mean))
+    )
+    first = {(pair.section, pair.one.workload): pair for pair in ordered}
+    shown = [pair for pair in maxima if pair in first.values()]
+    others = [pair for pair in maxima if pair not in shown]
+    text = (
+        "Rates are those at the studies' speed. The runs of the two are independent, and the interval of a ratio follows from both "
+        "intervals on logarithms. Clients are the fewest that reach the plateau."
+    )
+    caption = (
+        f"Maxima of both, and {other.label} over {one.label}: of each workload the series with the largest. {text}"
+    )
+    blocks: list[Block] = [_maxima_table("pair-maxima", caption, one, other, shown)]
+    if others:
+        caption = f"Maxima of the other series that both have. {text}"
+        blocks.append(replace(_maxima_table("pair-maxima-others", caption, one, other, others), folded=True))
+    blocks += [
+        Figure(
+            f"pair-throughput-{name}",
+            f"{title}: throughput over clients, {one.label} and {other.label}",
+            "Means and 95 % intervals of the reports' own figures, at the studies' speed. Series that both have, at most four; of the "
+            "study's own engine, where there is none, the one with the largest throughput of each.",
+            tuple(panels),
+        )
+        for name, (title, panels) in pair_curves(one, other).items()
+    ]
+    return blocks
+
+
+def _maxima_table(name: str, caption: str, one: Whole, other: Whole, maxima: Sequence[MaximumPair]) -> Table:
+    columns = (
+        "Where",
+        "Series",
+        f"{one.label}: clients",
+        f"{one.label}: X (requests/s)",
+        f"{other.label}: clients",
+        f"{other.label}: X (requests/s)",
+        f"{other.label} over {one.label}",
+        f"{other.label} is",
+    )
+    return Table(name, caption, columns, tuple(_maximum_row(pair) for pair in maxima))
+
+
+def _maximum_row(pair: MaximumPair) -> tuple[Entry, ...]:
+    ratio = pair.ratio
+    return (
+        f"{pair.section}: {pair.one.workload}",
+        pair.one.series if pair.matched else f"{pair.one.series}; {pair.other.series}",
+        pair.one.clients,
+        _throughput(pair.one),
+        pair.other.clients,
+        _throughput(pair.other),
+        Value.of(ratio, 3) if ratio is not None else "–",
+        pair.verdict,
+    )
+
+
+def _throughput(maximum: Maximum) -> Value:
+    interval = maximum.throughput
+    if interval.low == interval.high:
+        return Value(interval.mean, digits=0)
+    return Value.of(interval, 0)
+
+
+def _limits(one: Whole, other: Whole, maxima: Sequence[MaximumPair]) -> list[str]:
+    found = [
+        f"Of {whole.label} {count_text(len(whole.absent), 'section')} of {len(whole.parts)} {'is' if len(whole.absent) == 1 else 'are'} "
+        f"not there, or not whole."
+        for whole in (one, other)
+        if whole.absent
+    ]
+    if (one.pace, one.testbed) != (other.pace, other.testbed):
+        found.append(f"{one.label} has {_made(one)}; {other.label} has {_made(other)}.")
+    if not all(pair.matched for pair in maxima):
+        found.append(
+            "Where series differ, the largest of each study stands for it: it says nothing of one factor alone."
+        )
+    return found
+
+
+def _made(whole: Whole) -> str:
+    return f"pace {whole.pace}, testbed {whole.testbed}"

@@ -1,0 +1,116 @@
+"""Which questions two studies share, and whether our data answer them alike. `pair_questions`.
+
+Two sentences are about the same where their names are the same but for the study (``s3-one-workers`` and ``s5-one-workers``), or else
+where sections of one kind judge them by the same rule, contrast and settings. They claim the same where rule and contrast are the same;
+the levels and margins that a rule takes may differ, and the sentences name them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weir_lab.design.whole.sets import load_set
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weir_lab.design.whole.sets import Ruled, StudySet
+    from weir_lab.report.page.blocks import Finding
+    from weir_lab.report.sets.stories.reading import Whole
+
+__all__ = ["ALIKE", "OTHERWISE", "OTHER_CLAIM", "UNDECIDED", "Question", "pair_questions", "set_of"]
+
+ALIKE, OTHERWISE, UNDECIDED, OTHER_CLAIM = "alike", "otherwise", "not decided in both", "other claims"
+_DECIDED = frozenset({"holds", "does not hold"})
+
+
+@dataclass(frozen=True)
+class Question:
+    """A sentence of each study about the same. ``same`` says whether they claim the same."""
+
+    one: Finding
+    other: Finding
+    same: bool
+    concluded: bool
+    """A conclusion of the studies; else something that was expected."""
+
+    @property
+    def answered(self) -> str:
+        """How our data of both studies answer it: alike, otherwise, or undecided in one of them; or that the claims are not the same."""
+        if not self.same:
+            return OTHER_CLAIM
+        if not {self.one.verdict, self.other.verdict} <= _DECIDED:
+            return UNDECIDED
+        return ALIKE if self.one.verdict == self.other.verdict else OTHERWISE
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A sentence with its rule."""
+
+    finding: Finding
+    ruled: Ruled
+    kind: str
+    concluded: bool
+    tail: str
+
+    @property
+    def contrast(self) -> tuple[object, ...]:
+        """Rule, and what it compares: texts name that, numbers are levels and margins."""
+        return self.ruled.rule, *sorted(
+            (k, v) for k, v in self.ruled.args.items() if isinstance(v, str) and k != "file"
+        )
+
+    @property
+    def asks(self) -> tuple[object, ...]:
+        """What has to be the same where names are not."""
+        return self.kind, self.concluded, self.contrast, tuple(sorted((k, str(v)) for k, v in self.ruled.at.items()))
+
+
+def set_of(whole: Whole) -> StudySet:
+    """The set that a report was made of, which lies beside it."""
+    return load_set(whole.path.parent / "studies" / f"{whole.name}.set.toml")
+
+
+def pair_questions(one: Whole, one_set: StudySet, other: Whole, other_set: StudySet) -> list[Question]:
+    """Every question that both studies asked and our data were held against, in the order of the first study."""
+    asked, others = _asked(one, one_set), _asked(other, other_set)
+    left = {id(item): item for item in others}
+    partner: dict[int, _Asked] = {}
+    by_tail = {item.tail: item for item in others}
+    for item in asked:
+        found = by_tail.get(item.tail)
+        if found is not None:
+            partner[id(item)] = left.pop(id(found))
+    for item in asked:
+        if id(item) in partner or not item.ruled.rule:
+            continue
+        alike = [found for found in left.values() if found.ruled.rule and found.asks == item.asks]
+        if len(alike) == 1:
+            partner[id(item)] = left.pop(id(alike[0]))
+    return [_question(item, partner[id(item)]) for item in asked if id(item) in partner]
+
+
+def _question(one: _Asked, other: _Asked) -> Question:
+    same = bool(one.ruled.rule) and one.contrast == other.contrast
+    return Question(one.finding, other.finding, same, one.concluded)
+
+
+def _asked(whole: Whole, study_set: StudySet) -> list[_Asked]:
+    """Sentences of the report that the set knows, conclusions first in each section."""
+    specs = {spec.name: spec for spec in study_set.sections}
+    found = []
+    for part in whole.parts:
+        spec = specs.get(part.name)
+        ruled: dict[str, Ruled] = (
+            {one.name: one for one in (*spec.claims, *spec.hypotheses)} if spec is not None else {}
+        )
+        groups: Sequence[tuple[bool, Sequence[Finding]]] = ((True, part.findings), (False, part.expectations))
+        found += [
+            _Asked(finding, ruled[finding.name], spec.kind, concluded, finding.name.removeprefix(f"{whole.name}-"))
+            for concluded, findings in groups
+            for finding in findings
+            if spec is not None and finding.name in ruled
+        ]
+    return found

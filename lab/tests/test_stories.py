@@ -1,0 +1,352 @@
+"""Pages about several whole studies: what they say agrees with the twins that they are made of, and what is missing is said."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+import shutil
+from collections import Counter
+from html import unescape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from synthetic_whole import Truth, write_whole
+from weir_lab.bench.sweep.sets import take_files
+from weir_lab.cli import app
+from weir_lab.errors import RecordError, ReportError
+from weir_lab.report.page.blocks import Table
+from weir_lab.report.page.html import html_page
+from weir_lab.report.sets import Sources, assemble, write_report
+from weir_lab.report.sets.stories import find_wholes, index_report, linked, pair_report, read_whole
+from weir_lab.report.sets.stories.maxima import pair_curves, pair_maxima, speed_of
+from weir_lab.report.sets.stories.pairing import pair_questions, set_of
+from weir_lab.report.sets.stories.reading import VERDICTS
+from weir_lab.report.sets.stories.telling import LINE_CHARACTERS, LINES_MAX, tell, verdicts_text
+
+if TYPE_CHECKING:
+    from weir_lab.report.page.blocks import Report
+    from weir_lab.report.sets.stories.reading import Whole
+
+DATA = Path(__file__).parent / "data" / "whole"
+# Two studies of one design: the same but for what is filled in. With 8 workers the first full system writes 8,000 requests/s, the second,
+# whose workers take twice as long, 4,000.
+SET = """
+schema = "weir.set/1"
+name = "{name}"
+title = "{label} again: from a baseline to the full system"
+about = "Synthetic."
+engine = "pool"
+
+[[sections]]
+name = "baseline"
+title = "Baseline"
+kind = "clients"
+files = ["t-direct.toml"]
+[[sections.claims]]
+name = "{name}-read-bound"
+claim = "Reads are limited by the server's link."
+rule = "limited_by"
+at = {{ write_ratio = 0.0 }}
+args = {{ station = "server uplinks" }}
+[[sections.claims]]
+name = "{name}-write-bound"
+claim = "Writes are limited by the links of the {station}."
+rule = "limited_by"
+at = {{ write_ratio = 1.0 }}
+args = {{ station = "{station}" }}
+
+[[sections]]
+name = "full"
+title = "Full system"
+kind = "clients"
+files = ["t-full.toml"]
+beside = true
+[[sections.claims]]
+name = "{name}-full-max"
+claim = "With 8 workers the full system writes 8,000 requests/s."
+rule = "reaches"
+at = {{ workers = 8 }}
+args = {{ value = 8000.0, percent = 5.0 }}
+[[sections.hypotheses]]
+name = "{name}-h-{workers}"
+hypothesis = "More workers write more."
+from = "ours"
+rule = "grows_with"
+args = {{ factor = "workers" }}
+
+[[sections]]
+name = "replication"
+title = "Replication"
+kind = "replication"
+files = ["t-repl.toml"]
+[[sections.claims]]
+name = "{name}-set-slower"
+claim = "SETs get slower with copies."
+rule = "slower_with"
+args = {{ factor = "replicas", operation = "set" }}
+"""
+FILLED = {
+    "s3": {"station": "server uplinks", "workers": "workers"},
+    "s5": {"station": "client uplinks", "workers": "crew"},
+}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the reports of two studies; tests must not change it."""
+    root = tmp_path_factory.mktemp("stories")
+    files = root / "files"
+    shutil.copytree(DATA, files)
+    for name, truth in (("s3", Truth()), ("s5", Truth(worker_ms=4.0))):
+        (files / f"{name}.set.toml").write_text(SET.format(name=name, label=name.upper(), **FILLED[name]))
+        folder = root / f"{name}-quick-netns"
+        study_set = take_files(files / f"{name}.set.toml", folder)
+        write_whole(folder, study_set, truth, leave_out=("t-repl.toml",))
+        write_report(assemble(study_set, Sources(folder, folder / "studies"), "quick", "netns"), folder)
+    return root
+
+
+@pytest.fixture(scope="module")
+def wholes(root: Path) -> list[Whole]:
+    return find_wholes([root])
+
+
+def table(report: Report, name: str) -> Table:
+    return next(one for part in report.sections for one in part.blocks if isinstance(one, Table) and one.name == name)
+
+
+def twin(root: Path, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((root / f"{name}-quick-netns" / f"{name}.json").read_text())
+    return found
+
+
+def copied(root: Path, name: str, to: Path) -> Path:
+    """A report and its set, without runs."""
+    shutil.copytree(root / f"{name}-quick-netns" / "studies", to / "studies")
+    for ending in ("json", "html"):
+        shutil.copy(root / f"{name}-quick-netns" / f"{name}.{ending}", to)
+    return to / f"{name}.json"
+
+
+def test_an_index_counts_what_the_twins_hold(root: Path, wholes: list[Whole]) -> None:
+    report = index_report(wholes, ["s5", "s3"])
+    rows = table(report, "counts").rows
+    for story, row, name in zip(report.summary, rows[:2], ("s3", "s5"), strict=True):
+        counted = Counter(one["verdict"] for part in twin(root, name)["sections"] for one in part["findings"])
+        assert row[:6] == (name.upper(), counted.total(), *(counted[verdict] for verdict in VERDICTS))
+        assert story.startswith(
+            f"{name.upper()}, from a baseline to the full system: of {counted.total()} conclusions "
+        )
+        assert f" {counted['no data']} has no data" in story
+        assert twin(root, name)["summary"][0].split("; ")[0].rstrip(".") in story
+        assert row[-1] == "2 of 3"
+    together = [sum(int(str(row[at])) for row in rows[:2]) for at in range(1, 6)]
+    assert list(rows[2][:6]) == ["all", *together]
+    assert report.limits == (
+        "S3 is there in part: 1 section of 3 not, or not whole.",
+        "S5 is there in part: 1 section of 3 not, or not whole.",
+    )
+
+
+def test_what_is_full_is_counted_by_curve(root: Path, wholes: list[Whole]) -> None:
+    full = table(index_report(wholes, []), "full")
+    assert full.columns == ("Station", "S3", "S5")
+    for place, name in ((1, "s3"), (2, "s5")):
+        named = [
+            station
+            for part in twin(root, name)["sections"]
+            for key, station in part["conclusions"].items()
+            if key.startswith("bottleneck of ")
+        ]
+        assert {row[0]: row[place] for row in full.rows if row[place]} == {
+            station.replace("none is full", "no station"): count for station, count in Counter(named).items()
+        }
+
+
+def test_a_sentence_follows_its_verdicts_whatever_they_are(wholes: list[Whole]) -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(50):
+        drawn = rng.choice(VERDICTS, size=4)
+        parts = list(wholes[0].parts)
+        of_each = iter(drawn)
+        changed = [
+            dataclasses.replace(
+                part, findings=tuple(dataclasses.replace(one, verdict=str(next(of_each))) for one in part.findings)
+            )
+            for part in parts
+        ]
+        whole = dataclasses.replace(wholes[0], parts=tuple(changed))
+        counts = [int(count) for count in re.findall(r"\d+", verdicts_text(whole))]
+        wanted = Counter(str(one) for one in drawn)
+        assert counts == [4, *(wanted[verdict] for verdict in VERDICTS if wanted[verdict])]
+        assert sum(counts[1:]) == 4
+        assert [table(index_report([whole], []), "counts").rows[0][at] for at in range(2, 6)] == [
+            wanted[verdict] for verdict in VERDICTS
+        ]
+
+
+def test_six_studies_have_ten_lines(wholes: list[Whole]) -> None:
+    six = [dataclasses.replace(wholes[0], name=f"s{number}") for number in range(1, 7)]
+    assert any("full at" in story.lower() or "limited by" in story for story in tell(six[:3]))
+    stories = tell(six)
+    assert sum(math.ceil(len(story) / LINE_CHARACTERS) for story in stories) <= LINES_MAX
+    assert all("conclusions" in story for story in stories)
+
+
+def test_an_index_page_leads_to_the_reports_and_says_what_is_missing(root: Path, tmp_path: Path) -> None:
+    out = root / "pages" / "index.html"
+    done = CliRunner().invoke(app, ["index", str(root), "--out", str(out), "--studies", str(tmp_path / "none")])
+    assert done.exit_code == 0, done.output
+    page = out.read_text()
+    assert page.count('<a href="../s3-quick-netns/s3.html">S3</a>') >= 3
+    assert "Missing: S1, S2, S4, own. No report of it was given" in page
+    assert "Missing: S1, S2, S4, own." in done.output
+    assert all(f"<td>{name}</td>" in page for name in ("S1", "S2", "S4", "own"))
+    (out.parent / "s3.json").write_text((root / "s3-quick-netns" / "s3.json").read_text())
+    alone = find_wholes([out.parent / "s3.json"])
+    assert "s3.html" not in linked(html_page(index_report(alone, [])), alone, out), (
+        "no link to a page that is not there"
+    )
+    shutil.rmtree(out.parent)
+
+
+def test_questions_are_paired_by_name_and_else_by_rule(wholes: list[Whole]) -> None:
+    one, other = wholes
+    found = {item.one.name: item for item in pair_questions(one, set_of(one), other, set_of(other))}
+    assert {name: (item.other.name, item.answered) for name, item in found.items()} == {
+        "s3-read-bound": ("s5-read-bound", "alike"),
+        "s3-write-bound": ("s5-write-bound", "other claims"),
+        "s3-full-max": ("s5-full-max", "otherwise"),
+        "s3-h-workers": ("s5-h-crew", "alike"),
+        "s3-set-slower": ("s5-set-slower", "not decided in both"),
+    }
+    assert (found["s3-full-max"].one.verdict, found["s3-full-max"].other.verdict) == ("holds", "does not hold")
+
+
+def test_maxima_of_two_studies_have_their_true_ratio(wholes: list[Whole]) -> None:
+    found = {(pair.section, pair.one.workload, pair.one.series): pair for pair in pair_maxima(*wholes)}
+    few = found["Full system", "writes", "8 workers"]
+    assert few.verdict == "below"
+    assert few.ratio is not None
+    assert few.ratio.low < 0.5 < few.ratio.high
+    reads = found["Baseline", "reads", "direct"]
+    assert reads.ratio is not None
+    assert reads.ratio.mean == pytest.approx(1.0, abs=0.01)
+    assert reads.matched
+    assert not reads.beside
+    assert [pair.beside for pair in found.values() if pair.one.series == "event engine"] == [True]
+
+
+def test_a_pair_page_counts_what_its_tables_hold(root: Path) -> None:
+    out = root / "pair.html"
+    folders = [str(root / f"{name}-quick-netns") for name in ("s3", "s5")]
+    done = CliRunner().invoke(app, ["pair", *folders, "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    report = pair_report(*(read_whole(Path(folder)) for folder in folders))
+    answered = Counter(row[-1] for name in ("concluded-apart", "concluded-rest") for row in table(report, name).rows)
+    assert answered == {"alike": 1, "otherwise": 1, "not decided in both": 1, "other claims": 1}
+    assert (
+        report.summary[0] == "S3 and S5 share 3 conclusions; on our data: 1 alike, 1 otherwise, 1 not decided in both."
+    )
+    assert report.summary[1] == "On 1 conclusion more the two studies claim different things about the same."
+    maxima = [*table(report, "pair-maxima").rows, *table(report, "pair-maxima-others").rows]
+    own = Counter(row[-1] for row in maxima if row[1] != "event engine")
+    said = re.search(r"Maxima of S5, (\d+) in all: (.*?)\.", report.summary[-1])
+    assert said is not None
+    assert int(said[1]) == own.total()
+    assert f"{own['below']} below S3" in said[2]
+    page = unescape(out.read_text())
+    assert all(line in page for line in report.summary)
+    assert page.count("<figure ") == 2
+    assert '<a href="s5-quick-netns/s5.html">S5</a>' in page
+
+
+def slower(path: Path, speed: float) -> None:
+    """Rewrite a twin as if its machines had run at a speed: rates times that, with the table's column at the study's speed."""
+    found = json.loads(path.read_text())
+    for part in found["sections"]:
+        for block in part["blocks"]:
+            if block.get("name") == f"{part['name']}-maxima":
+                at = block["columns"].index("X (requests/s)")
+                block["columns"].append("X at the study's speed (requests/s)")
+                for row in block["rows"]:
+                    row.append({"value": row[at]["value"]})
+                    row[at] = row[at] | {
+                        key: row[at][key] * speed for key in ("value", "low", "high") if key in row[at]
+                    }
+            if block.get("name") == f"{part['name']}-throughput":
+                for mark in (mark for panel in block["panels"] for line in panel["lines"] for mark in line["marks"]):
+                    mark |= {key: mark[key] * speed for key in ("y", "low", "high") if mark.get(key) is not None}
+    path.write_text(json.dumps(found))
+
+
+def test_rates_are_compared_at_the_speed_of_the_studies(root: Path, wholes: list[Whole], tmp_path: Path) -> None:
+    path = copied(root, "s5", tmp_path)
+    slower(path, 0.4)
+    slow = read_whole(path)
+    assert speed_of(slow.parts[0]) == pytest.approx(0.4)
+    for here, there in zip(pair_maxima(*wholes), pair_maxima(wholes[0], slow), strict=True):
+        assert here.other.throughput.mean == pytest.approx(there.other.throughput.mean)
+        assert (here.verdict, here.other.clients) == (there.verdict, there.other.clients)
+    drawn, again = pair_curves(*wholes), pair_curves(wholes[0], slow)
+    assert list(drawn) == list(again) == ["baseline", "full"]
+    marks, others = (
+        [mark.y for _, panels in one.values() for panel in panels for line in panel.lines for mark in line.marks]
+        for one in (drawn, again)
+    )
+    assert marks == pytest.approx(others)
+    names = [line.name for line in drawn["full"][1][0].lines]
+    assert names[:2] == ["S3, 8 workers", "S3, 64 workers"]
+    assert "S5, event engine" in names
+
+
+def test_series_that_differ_stand_by_their_largest(root: Path, wholes: list[Whole], tmp_path: Path) -> None:
+    path = copied(root, "s5", tmp_path)
+    path.write_text(path.read_text().replace('"8 workers"', '"9 workers"').replace('"64 workers"', '"63 workers"'))
+    other = read_whole(path)
+    found = [pair for pair in pair_maxima(wholes[0], other) if pair.section == "Full system"]
+    assert [(pair.one.series, pair.other.series, pair.matched, pair.beside) for pair in found] == [
+        ("64 workers", "63 workers", False, False),
+        ("event engine", "event engine", True, True),
+    ]
+    lines = pair_curves(wholes[0], other)["full"][1][0].lines
+    assert [line.name for line in lines] == [
+        "S3, 64 workers",
+        "S3, event engine",
+        "S5, 63 workers",
+        "S5, event engine",
+    ]
+    report = pair_report(wholes[0], other)
+    assert table(report, "pair-maxima").rows[-1][1] == "64 workers; 63 workers"
+    assert any("the largest of each study" in line for line in report.limits)
+
+
+def test_a_maximum_that_is_not_shown_has_no_ratio(root: Path, wholes: list[Whole], tmp_path: Path) -> None:
+    path = copied(root, "s5", tmp_path)
+    path.write_text(re.sub(r'"shown, mean of [^"]*"', '"cannot tell: too few runs"', path.read_text()))
+    report = pair_report(wholes[0], read_whole(path))
+    assert {(row[6], row[7]) for row in table(report, "pair-maxima").rows} == {("–", "cannot tell")}
+    assert "in all: 4 cannot tell." in report.summary[-1]
+
+
+def test_faults_name_the_file_and_what_to_do(root: Path, wholes: list[Whole], tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=r"none: not there\. Give reports"):
+        find_wholes([tmp_path / "none"])
+    with pytest.raises(RecordError, match="one report of a whole study is needed here, and there is: none"):
+        read_whole(tmp_path)
+    with pytest.raises(ReportError, match="No report of a whole study is here"):
+        index_report(find_wholes([tmp_path]), ["s3"])
+    with pytest.raises(ReportError, match="Both are reports of s3"):
+        pair_report(wholes[0], wholes[0])
+    path = copied(root, "s3", tmp_path)
+    with pytest.raises(ReportError, match=r"two reports of s3: .*Give one of them"):
+        find_wholes([root, path])
+    path.write_text(json.dumps(twin(root, "s3") | {"sections": [{"name": "x"}]}))
+    with pytest.raises(RecordError, match=r"s3\.json: a damaged twin.*Build it again"):
+        read_whole(path)
