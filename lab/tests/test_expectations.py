@@ -268,7 +268,7 @@ def test_the_page_keeps_the_studys_expectations_apart_from_ours_and_says_what_it
     assert "One server reads more than 3,500" in ours
     assert text.index("**What the study expected**") < text.index("**What we expected**")
     # The single text of the study file, which nobody answered, is gone.
-    assert "It does what it was told to do." not in page
+    assert "It does what it was asked to do." not in page
     assert "Expectations of the study on our data, 9 in all: holds 8, cannot tell 1." in report.details
 
 

@@ -1,6 +1,6 @@
 """Whether a station limits, by runs in which that station alone was changed: `confirm_set`.
 
-A changed cell is held against the section's cell with the same settings. Both are of one night and of one kind of machine, but of two
+A changed cell is held against the section's cell with the same settings. One night and one kind of machine made both, but in two
 sweeps, so that no block has both: the interval takes in how much runs differ in general. All of a set are judged together (Holm), apart
 from the conclusions of the study, for these runs are ours.
 """
@@ -69,7 +69,7 @@ class Confirmed:
     evidence: str
     pairs: tuple[Pair, ...] = ()
     estimate: Estimate | None = None
-    """The change of throughput on logarithms; None where it could not be told."""
+    """The change of throughput on logarithms; None where it is not known."""
 
     @property
     def changed_text(self) -> str:
@@ -199,7 +199,7 @@ def _alike(settings: Settings, more: More, *, changed: bool) -> dict[str, object
 
 
 def _hindered(more: More, task: Task, sweep: SweepReadings) -> str:
-    """Why the change cannot be told from others; empty where it can."""
+    """Why the change cannot be distinguished from others; empty where it can."""
     if task.first.speed != sweep.speed:
         return "the runs were made at different speeds of the machines"
     if more.changes.endswith("uplinks") and not (task.first.links_built and sweep.links_built):

@@ -1,8 +1,9 @@
 """What limits a section, by rule: the full station, two signs of it, what twice of it would do, and a run in which it was changed. `why`.
 
 The two signs are independent: how much of the time the station is used (its counters), and which part of a request's time grows when more
-clients come (the clients' clocks and the proxy's stamps). What waits for a full link to a client grows outside of the proxy; what waits
-for workers, in the queue; what waits for servers or their links, in the stage backend, and in the queue once all workers wait there.
+clients come (the clients' clocks and the proxy's stamps). What waits for a full link to a client grows outside of the proxy. What
+waits for workers grows in the queue; what waits for servers or their links, in the stage backend, and in the queue once all workers wait
+there.
 
 *Twice of it* is a bound by operational analysis: with twice the capacity C_i, throughput is at most min(2 C_i, C_j) over the other
 stations j, each with C_j = X / U_j (Denning and Buzen, Computing Surveys 10, 1978). Where the cell is in a layout that has a
