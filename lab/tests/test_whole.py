@@ -195,15 +195,38 @@ def test_the_page_is_whole_small_and_has_a_value_on_each_mark(report: Report, fo
     assert "<script" not in page
     assert "prefers-color-scheme: dark" in page
     assert page.count("<figure ") == sum(isinstance(one, Figure) for part in report.sections for one in part.blocks)
-    # Every figure has its numbers behind it.
+    # Every figure has its numbers with it: as a file, and in a table where that is short.
+    assert page.count("<figure ") == page.count('href="data:text/csv;')
     for part in report.sections:
         for one in part.blocks:
-            if isinstance(one, Figure):
-                assert f'<table id="{one.name}-data">' in page
+            if isinstance(one, Table):
+                left_out = one.name.endswith("-data") and len(one.rows) > 40
+                assert (f'<table id="{one.name}">' in page) is not left_out, one.name
     assert re.search(
         r"<title>direct, clients 24: 2,9\d\d \(2,[89]\d\d to [23],\d\d\d\) requests/s, 3 runs; by block: 1: [23],\d\d\d, 2: ",
         page,
     )
+
+
+def test_a_section_shows_answer_verdicts_why_and_three_figures_and_the_rest_on_demand(
+    report: Report, folder: Path
+) -> None:
+    page = (folder / "small.html").read_text()
+    parts = {one.name: re.search(rf'<h2 id="{one.name}">(.*?)</section>', page, re.DOTALL) for one in report.sections}
+    for name, found in parts.items():
+        assert found is not None, name
+        open_, _, more = found[1].partition('<details class="more">')
+        assert open_.count("<figure ") <= 3, name
+        assert open_.count("<figure ") == 3 or "<figure " not in more, name
+        # Of the tables, the verdicts and the main one are open.
+        assert len(re.findall(r'<table id="', re.sub(r"<details>.*?</details>", "", open_, flags=re.DOTALL))) <= 2, name
+    baseline = parts["baseline"]
+    assert baseline is not None
+    marks = ("<h3>What the data say", 'id="baseline-verdicts"', "<h3>Evidence", 'id="baseline-maxima"', 'class="more"')
+    places = [baseline[1].index(one) for one in marks]
+    assert places == sorted(places)
+    numbers = [int(one) for one in re.findall(r"<figcaption><b>Figure (\d+)\.", page)]
+    assert numbers == list(range(1, len(numbers) + 1))
 
 
 def test_verify_recomputes_everything_and_finds_what_was_tampered_with(report: Report, folder: Path) -> None:

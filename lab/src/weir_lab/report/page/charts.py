@@ -28,6 +28,8 @@ _CHARACTER = 6.4
 _SLANTED_MAX = 16
 # Dots of the runs behind a mean stand in the order of their blocks, this far apart, and never wider than this in all.
 _DOTS_APART, _DOTS_WIDTH = 6.0, 30.0
+# More bars than this are not told one by one.
+_BARS_TOLD_MAX = 16
 # More runs than this are not listed one by one beside a mean.
 _RUNS_LISTED_MAX = 12
 
@@ -221,6 +223,8 @@ class _Inside:
 
     def bars(self) -> str:
         slot = (self.width - self.left - _RIGHT) / len(self.panel.bars)
+        if len(self.panel.bars) > _BARS_TOLD_MAX and all(len(bar.parts) == 1 for bar in self.panel.bars):
+            return self._histogram(slot)
         out = []
         for index, bar in enumerate(self.panel.bars):
             base = 0.0
@@ -236,6 +240,22 @@ class _Inside:
                 )
                 base += value
         return "".join(out)
+
+    def _histogram(self, slot: float) -> str:
+        """Many bars of one part: looked at as a whole; what each of them is stands in the data."""
+        paths: dict[str, list[str]] = {}
+        for index, bar in enumerate(self.panel.bars):
+            ((name, value),) = bar.parts
+            if value > 0.0:
+                left = self.left + slot * (index + 0.19)
+                paths.setdefault(name, []).append(
+                    f"M{left:.1f} {self.at_y(0.0):.1f}V{self.at_y(value):.1f}h{0.62 * slot:.1f}V{self.at_y(0.0):.1f}Z"
+                )
+        return "".join(
+            f'<path class="f {self.panel.parts[name].colour} y{self.places.get((name, "part"), len(self.places))}" '
+            f'd="{"".join(drawn)}"/>'
+            for name, drawn in paths.items()
+        )
 
     def _line(self, line: Line) -> str:
         marks = sorted(line.marks, key=lambda mark: mark.x) if line.kind != "points" else line.marks
