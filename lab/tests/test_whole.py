@@ -200,7 +200,7 @@ def test_the_page_is_whole_small_and_has_a_value_on_each_mark(report: Report, fo
     for part in report.sections:
         for one in part.blocks:
             if isinstance(one, Table):
-                left_out = one.name.endswith("-data") and len(one.rows) > 40
+                left_out = one.name.endswith("-data") and len(one.rows) > 24
                 assert (f'<table id="{one.name}">' in page) is not left_out, one.name
     assert re.search(
         r"<title>direct, clients 24: 2,9\d\d \(2,[89]\d\d to [23],\d\d\d\) requests/s, 3 runs; by block: 1: [23],\d\d\d, 2: ",

@@ -26,7 +26,7 @@ FIGURES_OPEN_MAX = 3
 _FIRST = ("throughput", "response", "stages")
 _CONFIRMING = "-confirming"
 # More numbers of a figure than this are in its CSV link alone.
-_DATA_ROWS_MAX = 40
+_DATA_ROWS_MAX = 24
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ _COUNTED: tuple[tuple[type[Figure | Table], str], ...] = ((Figure, "figure"), (T
 def arrange(section: Section) -> Arranged:
     """Sentences first, then why, then the main table and at most three figures; all else is more evidence.
 
-    Left out are tables of more than 40 rows that say what a figure draws: the data link of the figure has the same numbers.
+    Left out are tables of more than 24 rows that say what a figure draws: the data link of the figure has the same numbers.
     """
     blocks = section.blocks
     why = tuple(one for one in blocks if _is_why(one))

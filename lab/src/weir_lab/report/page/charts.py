@@ -178,10 +178,10 @@ class _Inside:
     def frame(self) -> str:
         panel, right, bottom = self.panel, self.width - _RIGHT, self.height - _BOTTOM
         parts = [f'<text class="t" x="{self.left:g}" y="15">{escape(panel.title)}</text>']
+        grid = "".join(f"M{self.left:g} {self.at_y(tick):.1f}H{right:g}" for tick in self.y_ticks)
+        parts.append(f'<path class="g" d="{grid}"/>')
         for tick, name in zip(self.y_ticks, self.y_names, strict=True):
-            y = self.at_y(tick)
-            parts.append(f'<path class="g" d="M{self.left:g} {y:.1f}H{right:g}"/>')
-            parts.append(f'<text class="n" x="{self.left - 6:g}" y="{y + 3.8:.1f}" text-anchor="end">{name}</text>')
+            parts.append(f'<text class="ny" x="{self.left - 6:g}" y="{self.at_y(tick) + 3.8:.1f}">{name}</text>')
         parts.append(f'<path class="a" d="M{self.left:g} {_TOP:g}V{bottom:g}H{right:g}"/>')
         parts += self._x_ticks(bottom)
         middle = (_TOP + bottom) / 2
@@ -289,8 +289,7 @@ class _Inside:
             bar = ""
             if mark.low is not None and mark.high is not None:
                 top, bottom = self.at_y(mark.high), self.at_y(max(mark.low, self.y_low))
-                ends = "".join(f"M{x - 3:.1f} {y_end:.1f}h6" for y_end in (top, bottom))
-                bar = f'<path class="e {line.look.colour}" d="M{x:.1f} {top:.1f}V{bottom:.1f}{ends}"/>'
+                bar = f'<path class="e {line.look.colour}" d="M{x - 3:.1f} {top:.1f}h6m-3 0V{bottom:.1f}m-3 0h6"/>'
             reported = f"<title>{self._reported(line, mark)}</title>"
             out.append(f"<g>{reported}{bar}{_marker(line.look, x, y, hollow=line.kind == 'points')}</g>")
         return "".join(out)
@@ -321,22 +320,22 @@ class _Inside:
         crowded = room < max(len(name) for _, name in names) * _CHARACTER
         # Names of categories are slanted where they would touch; edges of bins are thinned out like numbers.
         slanted = crowded and bool(axis.names or self.panel.bars) and len(names) <= _SLANTED_MAX
-        last = -math.inf
+        last, short = -math.inf, list[str]()
         for x, name in names:
             half = len(name) * _CHARACTER / 2
             if slanted:
                 if x - last < 13.0:
                     continue
                 turned = f'transform="translate({x + 3:.1f} {bottom + 11:g}) rotate(-28)"'
-                out.append(f'<text class="n" {turned} text-anchor="end">{escape(name)}</text>')
+                out.append(f'<text class="ny" {turned}>{escape(name)}</text>')
                 last = x
                 continue
             if x - half < last + 4.0:
                 continue
             last = x + half
-            out.append(f'<path class="a" d="M{x:.1f} {bottom:g}v4"/>')
-            out.append(f'<text class="n" x="{x:.1f}" y="{bottom + 15:g}" text-anchor="middle">{escape(name)}</text>')
-        return out
+            short.append(f"M{x:.1f} {bottom:g}v4")
+            out.append(f'<text class="nx" x="{x:.1f}" y="{bottom + 15:g}">{escape(name)}</text>')
+        return [f'<path class="a" d="{"".join(short)}"/>', *out] if short else out
 
     def _reach_x(self) -> tuple[float, float]:
         axis = self.panel.x
