@@ -18,7 +18,20 @@ from weir_lab.theory.units import number
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["LOOKS", "Axis", "Bar", "Entry", "Line", "Look", "Mark", "Panel", "draw", "legend_of", "swatch"]
+__all__ = [
+    "LOOKS",
+    "Axis",
+    "Bar",
+    "Entry",
+    "Line",
+    "Look",
+    "Mark",
+    "Panel",
+    "draw",
+    "legend_of",
+    "shared_reaches",
+    "swatch",
+]
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 66.0, 14.0, 26.0, 46.0
 # Width of a digit of a tick's name, and of what stands beside the name: the axis' label and gaps.
@@ -127,13 +140,39 @@ def legend_of(panels: Sequence[Panel]) -> dict[Entry, Look]:
     return found
 
 
+def shared_reaches(panels: Sequence[Panel]) -> list[tuple[float, float] | None]:
+    """The common y axis of panels of lines that show the same quantity, so that slopes can be compared; None for a panel's own.
+
+    Panels share where none is squashed by it: to less than a third of its height, or on logarithms of its height to less than two thirds.
+    """
+    groups: dict[tuple[str, bool], list[int]] = {}
+    for place, panel in enumerate(panels):
+        if panel.lines and not panel.bars and panel.y.top is None and panel.has_data:
+            groups.setdefault((panel.y.label, panel.y.log), []).append(place)
+    found: list[tuple[float, float] | None] = [None] * len(panels)
+    for (_, log), places in groups.items():
+        own = [_reach_y(panels[place])[:2] for place in places]
+        low, high = min(one[0] for one in own), max(one[1] for one in own)
+        spans = [math.log(one[1] / one[0]) if log else one[1] - one[0] for one in own]
+        whole = math.log(high / low) if log else high - low
+        if len(places) > 1 and whole <= (1.5 if log else 3.0) * min(spans):
+            for place in places:
+                found[place] = (low, high)
+    return found
+
+
 def draw(
-    panel: Panel, label: str, width: float = 360.0, height: float = 250.0, legend: Mapping[Entry, Look] | None = None
+    panel: Panel,
+    label: str,
+    width: float = 360.0,
+    height: float = 250.0,
+    legend: Mapping[Entry, Look] | None = None,
+    reach: tuple[float, float] | None = None,
 ) -> str:
-    """The panel as an SVG element; ``label`` is what a screen reader says, ``legend`` that of the whole figure."""
+    """The panel as an SVG element; ``label`` is what a screen reader says, ``legend`` that of the whole figure, ``reach`` the y axis."""
     if not panel.has_data:
         raise ValueError(f"{label}: nothing to draw.")
-    inside = _Inside(panel, width, height, legend if legend is not None else legend_of([panel]))
+    inside = _Inside(panel, width, height, legend if legend is not None else legend_of([panel]), reach)
     body = inside.bars() if panel.bars else inside.lines()
     return (
         f'<svg class="chart" role="img" aria-label="{escape(label, quote=True)}" viewBox="0 0 {width:g} {height:g}" '
@@ -155,13 +194,20 @@ def swatch(look: Look, kind: str) -> str:
 class _Inside:
     """Where data coordinates lie in the picture."""
 
-    def __init__(self, panel: Panel, width: float, height: float, legend: Mapping[Entry, Look]) -> None:
+    def __init__(
+        self,
+        panel: Panel,
+        width: float,
+        height: float,
+        legend: Mapping[Entry, Look],
+        reach: tuple[float, float] | None,
+    ) -> None:
         self.panel, self.width, self.height = panel, width, height
         self.places = {entry: place for place, entry in enumerate(legend)}
         self.by_look = {look: place for place, look in reversed(list(enumerate(legend.values())))}
         self.blocks = sorted({block for line in panel.lines for mark in line.marks for block, _ in mark.runs})
         self.x_low, self.x_high = self._reach_x()
-        self.y_low, self.y_high, self.y_ticks = self._reach_y()
+        self.y_low, self.y_high, self.y_ticks = _reach_y(panel) if reach is None else _ticked(panel.y, *reach)
         self.y_names = _tick_names(self.y_ticks)
         # Beside the axis' own label, which is turned and stands at the edge.
         self.left = max(_LEFT, _BESIDE + _DIGIT * max(map(len, self.y_names), default=0))
@@ -184,12 +230,12 @@ class _Inside:
             parts.append(f'<text class="ny" x="{self.left - 6:g}" y="{self.at_y(tick) + 3.8:.1f}">{name}</text>')
         parts.append(f'<path class="a" d="M{self.left:g} {_TOP:g}V{bottom:g}H{right:g}"/>')
         parts += self._x_ticks(bottom)
-        middle = (_TOP + bottom) / 2
+        middle, centred = (_TOP + bottom) / 2, 'text-anchor="middle">'
         parts.append(
-            f'<text class="x" x="{(self.left + right) / 2:g}" y="{self.height - 8:g}" text-anchor="middle">{escape(panel.x.label)}</text>'
+            f'<text class="x" x="{(self.left + right) / 2:g}" y="{self.height - 8:g}" {centred}{escape(_axis_title(panel.x))}</text>'
         )
         parts.append(
-            f'<text class="x" transform="translate(13 {middle:g}) rotate(-90)" text-anchor="middle">{escape(panel.y.label)}</text>'
+            f'<text class="x" transform="translate(13 {middle:g}) rotate(-90)" {centred}{escape(_axis_title(panel.y))}</text>'
         )
         return "".join(parts)
 
@@ -351,30 +397,39 @@ class _Inside:
         pad = 0.03 * (high - low) or 1.0
         return low - pad, high + pad
 
-    def _reach_y(self) -> tuple[float, float, list[float]]:
-        axis = self.panel.y
-        if self.panel.bars:
-            high = max(sum(value for _, value in bar.parts) for bar in self.panel.bars)
-            ticks = _nice(0.0, axis.top or high or 1.0, 5)
-            return 0.0, max(ticks[-1], high), ticks
-        drawn = [line for line in self.panel.lines if line.marks]
-        values = [mark.y for line in drawn for mark in line.marks]
-        tops = [min(mark.high, 4.0 * max(values)) for line in drawn for mark in line.marks if mark.high is not None]
-        tops += [value for line in drawn for mark in line.marks for _, value in mark.runs]
-        bottoms = [mark.low for line in drawn for mark in line.marks if mark.low is not None]
-        if axis.log:
-            values += [value for line in drawn for mark in line.marks for _, value in mark.runs]
-            positive = [value for value in values if value > 0.0]
-            low, high = 0.7 * min(positive), 1.3 * max(*positive, *tops, min(positive))
-            return low, high, _log_ticks(low, high)
-        high = axis.top if axis.top is not None else max([*values, *tops, 0.0])
-        low = min([*values, *(max(bottom, -abs(high)) for bottom in bottoms), 0.0])
-        if min(values) >= 0.0:
-            low = 0.0  # an interval may reach below what cannot be negative; it is cut there
-        if high == low:
-            high = low + 1.0
-        ticks = _nice(low, high, 5)
-        return min(low, ticks[0]), max(high, ticks[-1]) if axis.top is None else high, ticks
+
+def _reach_y(panel: Panel) -> tuple[float, float, list[float]]:
+    """Both ends of the y axis, and its ticks."""
+    axis = panel.y
+    if panel.bars:
+        high = max(sum(value for _, value in bar.parts) for bar in panel.bars)
+        ticks = _nice(0.0, axis.top or high or 1.0, 5)
+        return 0.0, max(ticks[-1], high), ticks
+    drawn = [line for line in panel.lines if line.marks]
+    values = [mark.y for line in drawn for mark in line.marks]
+    tops = [min(mark.high, 4.0 * max(values)) for line in drawn for mark in line.marks if mark.high is not None]
+    tops += [value for line in drawn for mark in line.marks for _, value in mark.runs]
+    bottoms = [mark.low for line in drawn for mark in line.marks if mark.low is not None]
+    if axis.log:
+        values += [value for line in drawn for mark in line.marks for _, value in mark.runs]
+        positive = [value for value in values if value > 0.0]
+        low, high = 0.7 * min(positive), 1.3 * max(*positive, *tops, min(positive))
+        return _ticked(axis, low, high)
+    high = axis.top if axis.top is not None else max([*values, *tops, 0.0])
+    low = min([*values, *(max(bottom, -abs(high)) for bottom in bottoms), 0.0])
+    if min(values) >= 0.0:
+        low = 0.0  # an interval may reach below what cannot be negative; it is cut there
+    if high == low:
+        high = low + 1.0
+    return _ticked(axis, low, high)
+
+
+def _ticked(axis: Axis, low: float, high: float) -> tuple[float, float, list[float]]:
+    """An axis that ends at ticks where it may."""
+    if axis.log:
+        return low, high, _log_ticks(low, high)
+    ticks = _nice(low, high, 5)
+    return min(low, ticks[0]), max(high, ticks[-1]) if axis.top is None else high, ticks
 
 
 def _share(value: float, low: float, high: float, *, log: bool) -> float:
@@ -417,6 +472,10 @@ def _tick(value: float, finest: int = 4) -> str:
 def _reported(value: float) -> str:
     size = abs(value)
     return number(value, 0 if size >= 1000 or value == round(value) else 1 if size >= 100 else 3)
+
+
+def _axis_title(axis: Axis) -> str:
+    return f"{axis.label}, logarithmic" if axis.log and axis.label else axis.label
 
 
 def _word(label: str) -> str:

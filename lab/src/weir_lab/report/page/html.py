@@ -18,7 +18,7 @@ from weir_lab import __version__
 from weir_lab.errors import ReportError
 from weir_lab.report.page.arranging import DATA, Arranged, arrange
 from weir_lab.report.page.blocks import Figure, Section, Table, Text, Value
-from weir_lab.report.page.charts import draw, legend_of, swatch
+from weir_lab.report.page.charts import draw, legend_of, shared_reaches, swatch
 from weir_lab.report.page.complete import require_complete
 from weir_lab.report.page.data import data_link
 from weir_lab.report.page.diagrams import Diagram, draw_diagram
@@ -200,10 +200,12 @@ def figure_html(figure: Figure, number: int) -> str:
     size = (720.0, 280.0) if wide else (360.0, 250.0)
     columns = " wide" if wide else {3: " three"}.get(len(figure.panels), "")
     legend = legend_of(figure.panels)
+    charts = [panel for panel in figure.panels if not isinstance(panel, Diagram)]
+    reaches = iter(shared_reaches(charts))
     drawn = "\n".join(
         draw_diagram(panel, f"{figure.title}: {panel.title}")
         if isinstance(panel, Diagram)
-        else draw(panel, f"{figure.title}: {panel.title}", *size, legend)
+        else draw(panel, f"{figure.title}: {panel.title}", *size, legend, next(reaches))
         for panel in figure.panels
     )
     redraws = f" Redraws {figure.redraws} of the study." if figure.redraws else ""
