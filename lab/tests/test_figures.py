@@ -108,6 +108,17 @@ def test_panels_share_their_y_axis_where_none_is_squashed(panels: list[Panel], *
         assert float(ticks[0][-1]) >= 15.0 or panels[0].y.log
 
 
+def test_panels_that_begin_alike_share_where_all_cannot() -> None:
+    panels = [
+        scaled(title, times) for title, times in (("GET, 3", 1.0), ("GET, 7", 1.2), ("SET, 3", 5.0), ("SET, 7", 9.0))
+    ]
+    get, same_get, set_, same_set = shared_reaches(panels)
+    assert get == same_get == (0.0, 12.5)
+    assert set_ == same_set
+    assert set_ is not None
+    assert set_[1] >= 90.0
+
+
 def test_every_entry_of_the_legend_hides_its_series() -> None:
     bars = Panel(
         "stages",

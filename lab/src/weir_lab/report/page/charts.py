@@ -143,22 +143,33 @@ def legend_of(panels: Sequence[Panel]) -> dict[Entry, Look]:
 def shared_reaches(panels: Sequence[Panel]) -> list[tuple[float, float] | None]:
     """The common y axis of panels of lines that show the same quantity, so that slopes can be compared; None for a panel's own.
 
-    Panels share where none is squashed by it: to less than a third of its height, or on logarithms of its height to less than two thirds.
+    Panels share where none is squashed by it: below two fifths of its height, on logarithms below two thirds. If all cannot, those do whose
+    titles begin alike (``SET, 3 servers`` and ``SET, 7 servers``).
     """
+    found: list[tuple[float, float] | None] = [None] * len(panels)
     groups: dict[tuple[str, bool], list[int]] = {}
     for place, panel in enumerate(panels):
         if panel.lines and not panel.bars and panel.y.top is None and panel.has_data:
             groups.setdefault((panel.y.label, panel.y.log), []).append(place)
-    found: list[tuple[float, float] | None] = [None] * len(panels)
-    for (_, log), places in groups.items():
-        own = [_reach_y(panels[place])[:2] for place in places]
-        low, high = min(one[0] for one in own), max(one[1] for one in own)
-        spans = [math.log(one[1] / one[0]) if log else one[1] - one[0] for one in own]
-        whole = math.log(high / low) if log else high - low
-        if len(places) > 1 and whole <= (1.5 if log else 3.0) * min(spans):
-            for place in places:
-                found[place] = (low, high)
+    for places in groups.values():
+        alike: dict[str, list[int]] = {}
+        for place in places:
+            alike.setdefault(panels[place].title.partition(",")[0], []).append(place)
+        whole = _common_reach([panels[place] for place in places])
+        for own in [places] if whole is not None else alike.values():
+            reach = _common_reach([panels[place] for place in own])
+            for place in own:
+                found[place] = reach
     return found
+
+
+def _common_reach(panels: Sequence[Panel]) -> tuple[float, float] | None:
+    """One y axis for all; None for a panel alone, and where one would be squashed."""
+    log, own = panels[0].y.log, [_reach_y(panel)[:2] for panel in panels]
+    low, high = min(one[0] for one in own), max(one[1] for one in own)
+    spans = [math.log(one[1] / one[0]) if log else one[1] - one[0] for one in own]
+    whole = math.log(high / low) if log else high - low
+    return (low, high) if len(panels) > 1 and whole <= (1.5 if log else 2.5) * min(spans) else None
 
 
 def draw(

@@ -34,8 +34,8 @@ LIMITS = "What limits this"
 # What stands in a column of numbers where there is none, or one that is too small to be written out.
 _NUMBERS_TOO = ("–", "no answer", "< 0.0001")
 _EXPECTED = (("study", "What the study expected"), ("ours", "What we expected"))
-# Tables of so many columns are set smaller.
-_COLUMNS_MANY = 9
+# Tables of so many columns are set smaller; of more than the second number, intervals may break in their middle.
+_COLUMNS_MANY, _COLUMNS_WHOLE_MAX = 9, 12
 _VERDICTS = {"holds": "good", "does not hold": "bad", "cannot tell": "warn", "no data": "mute"}
 
 
@@ -177,10 +177,11 @@ def _html_table(table: Table) -> str:
         for place in range(len(table.columns))
     ]
     many = len(table.columns) >= _COLUMNS_MANY
+    whole = many and len(table.columns) <= _COLUMNS_WHOLE_MAX
     heads = "".join(f"<th{_right(at)}>{escape(name)}</th>" for name, at in zip(table.columns, right, strict=True))
     rows = "\n".join(
         "<tr>"
-        + "".join(f"<td{_right(at)}>{_cell(one, many=many)}</td>" for one, at in zip(row, right, strict=True))
+        + "".join(f"<td{_right(at)}>{_cell(one, whole=whole)}</td>" for one, at in zip(row, right, strict=True))
         + "</tr>"
         for row in table.rows
     )
@@ -198,7 +199,7 @@ def figure_html(figure: Figure, number: int) -> str:
     """A figure with panels, legend and caption, as it stands on the page."""
     wide = len(figure.panels) == 1 or any(isinstance(panel, Diagram) for panel in figure.panels)
     size = (720.0, 280.0) if wide else (360.0, 250.0)
-    columns = " wide" if wide else {3: " three"}.get(len(figure.panels), "")
+    columns = " wide" if wide else {3: " three", 6: " three"}.get(len(figure.panels), "")
     legend = legend_of(figure.panels)
     charts = [panel for panel in figure.panels if not isinstance(panel, Diagram)]
     reaches = iter(shared_reaches(charts))
@@ -249,10 +250,10 @@ def _markdown(block: Block) -> list[str]:
     return [*out, *("| " + " | ".join(_md(_entry(one)) for one in row) + " |" for row in block.rows), ""]
 
 
-def _cell(entry: Entry, *, many: bool) -> str:
-    """An entry as HTML; where there are ``many`` columns, a number breaks before its interval, and not inside of it."""
+def _cell(entry: Entry, *, whole: bool) -> str:
+    """An entry as HTML; an interval that is to stay ``whole`` breaks from its number, and not in its middle."""
     text = escape(_entry(entry))
-    if not many or not isinstance(entry, Value):
+    if not whole or not isinstance(entry, Value):
         return text
     first, space, interval = text.partition(" ")
     return first + space + interval.replace(" ", "\u00a0")

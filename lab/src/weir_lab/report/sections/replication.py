@@ -144,7 +144,7 @@ def _response_over_replicas(task: Task, cells: Sequence[CellReadings]) -> Figure
                     tuple(line for line in lines if line.marks),
                 )
             )
-    text = method(cells) + " Band: 25 to 75 % of the requests of all runs; open marks: their median."
+    text = method(cells) + " Band: 25 to 75 % of the requests of all runs; stars: their median."
     return figure(task, "response", "Response time per operation over replicas", panels, text)
 
 
