@@ -272,6 +272,13 @@ def test_the_page_keeps_the_studys_expectations_apart_from_ours_and_says_what_it
     assert "Expectations of the study on our data, 9 in all: holds 8, cannot tell 1." in report.details
 
 
+def test_why_stands_behind_the_verdicts_and_before_the_evidence(report: Report) -> None:
+    page = html_page(report)
+    marks = ('id="baseline-expected-ours"', 'id="baseline-concluded"', "<h3>Why, by rule", "<h3>Evidence")
+    places = [page.index(one, page.index('<h2 id="baseline">')) for one in marks]
+    assert places == sorted(places)
+
+
 def test_an_expected_curve_is_drawn_dashed_in_its_panel_alone(report: Report) -> None:
     figures = {one.name: one for one in section(report, "baseline").blocks if isinstance(one, Figure)}
     panels = {panel.title: panel for panel in figures["baseline-throughput"].panels}

@@ -12,7 +12,7 @@ import pytest
 
 from weir_lab.report.common import mark_of
 from weir_lab.report.page.blocks import Figure, Report, Section
-from weir_lab.report.page.charts import LOOKS, Axis, Bar, Line, Mark, Panel, draw
+from weir_lab.report.page.charts import LOOKS, Axis, Bar, Line, Mark, Panel, draw, shared_reaches
 from weir_lab.report.page.data import figure_csv
 from weir_lab.report.page.html import figure_html, html_page
 
@@ -71,6 +71,52 @@ def test_runs_far_from_their_mean_are_inside_the_axes() -> None:
         drawn = draw(Panel("reads", Axis("Clients"), Axis("X", log=log), (far,)), "reads", 360.0, 250.0)
         places = [float(y) for y in re.findall(r"M[\d.]+ ([\d.]+)h0", drawn)]
         assert all(20.0 <= y <= 210.0 for y in places)
+
+
+def test_a_logarithmic_axis_says_so_and_its_data_keep_the_plain_label() -> None:
+    panel = Panel("reads", Axis("Clients", log=True), Axis("Time (ms)", log=True), lines())
+    drawn = draw(panel, "reads")
+    assert re.findall(r">([^<]*logarithmic)<", drawn) == ["Clients, logarithmic", "Time (ms), logarithmic"]
+    assert "logarithmic" not in figure_csv(figure(panel))
+    assert "logarithmic" not in draw(Panel("reads", Axis("Clients"), Axis("Time (ms)"), lines()), "reads")
+
+
+def scaled(title: str, times: float, label: str = "Time (ms)", *, log: bool = False) -> Panel:
+    marks = (Mark(1.0, 2.0 * times), Mark(4.0, 10.0 * times))
+    return Panel(title, Axis("Clients"), Axis(label, log=log), (Line("one", marks, LOOKS[0]),))
+
+
+@pytest.mark.parametrize(
+    ("panels", "shared"),
+    [
+        ([scaled("3 servers", 1.0), scaled("7 servers", 2.0)], True),
+        ([scaled("reads", 1.0), scaled("writes", 20.0)], False),
+        ([scaled("time", 1.0), scaled("rate", 1.0, "Rate (1/s)")], False),
+        ([scaled("8 workers", 1.0, log=True), scaled("64 workers", 1.5, log=True)], True),
+        ([scaled("8 workers", 1.0, log=True), scaled("64 workers", 100.0, log=True)], False),
+        ([scaled("alone", 1.0)], False),
+    ],
+)
+def test_panels_share_their_y_axis_where_none_is_squashed(panels: list[Panel], *, shared: bool) -> None:
+    reaches = shared_reaches(panels)
+    assert len(set(reaches)) == 1
+    assert (reaches[0] is not None) is shared
+    html = figure_html(figure(*panels), 1)
+    ticks = [tuple(re.findall(r'class="ny"[^>]*>([^<]+)<', svg)) for svg in html.split('<svg class="chart"')[1:]]
+    if shared:
+        assert len(set(ticks)) == 1
+        assert float(ticks[0][-1]) >= 15.0 or panels[0].y.log
+
+
+def test_panels_that_begin_alike_share_where_all_cannot() -> None:
+    panels = [
+        scaled(title, times) for title, times in (("GET, 3", 1.0), ("GET, 7", 1.2), ("SET, 3", 5.0), ("SET, 7", 9.0))
+    ]
+    get, same_get, set_, same_set = shared_reaches(panels)
+    assert get == same_get == (0.0, 12.5)
+    assert set_ == same_set
+    assert set_ is not None
+    assert set_[1] >= 90.0
 
 
 def test_every_entry_of_the_legend_hides_its_series() -> None:

@@ -16,6 +16,7 @@ from weir_lab.bench.sweep.sets import take_files
 from weir_lab.errors import ReportError
 from weir_lab.report.numbers.readings import read_cells
 from weir_lab.report.oracles import read_table
+from weir_lab.report.page.arranging import arrange
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
 from weir_lab.report.page.html import html_page
 from weir_lab.report.sets import Sources, assemble, changes, verify, write_report
@@ -195,15 +196,99 @@ def test_the_page_is_whole_small_and_has_a_value_on_each_mark(report: Report, fo
     assert "<script" not in page
     assert "prefers-color-scheme: dark" in page
     assert page.count("<figure ") == sum(isinstance(one, Figure) for part in report.sections for one in part.blocks)
-    # Every figure has its numbers behind it.
+    # Every figure has its numbers with it: as a file, and in a table where that is short.
+    assert page.count("<figure ") == page.count('href="data:text/csv;')
     for part in report.sections:
         for one in part.blocks:
-            if isinstance(one, Figure):
-                assert f'<table id="{one.name}-data">' in page
+            if isinstance(one, Table):
+                left_out = one.name.endswith("-data") and len(one.rows) > 24
+                assert (f'<table id="{one.name}">' in page) is not left_out, one.name
     assert re.search(
         r"<title>direct, clients 24: 2,9\d\d \(2,[89]\d\d to [23],\d\d\d\) requests/s, 3 runs; by block: 1: [23],\d\d\d, 2: ",
         page,
     )
+
+
+def test_a_section_shows_answer_verdicts_why_and_three_figures_and_the_rest_on_demand(
+    report: Report, folder: Path
+) -> None:
+    page = (folder / "small.html").read_text()
+    parts = {one.name: re.search(rf'<h2 id="{one.name}">(.*?)</section>', page, re.DOTALL) for one in report.sections}
+    for name, found in parts.items():
+        assert found is not None, name
+        open_, _, more = found[1].partition('<details class="more">')
+        assert open_.count("<figure ") <= 3, name
+        assert open_.count("<figure ") == 3 or "<figure " not in more, name
+        # Of the tables, the verdicts and the main one are open.
+        assert len(re.findall(r'<table id="', re.sub(r"<details>.*?</details>", "", open_, flags=re.DOTALL))) <= 2, name
+    baseline = parts["baseline"]
+    assert baseline is not None
+    marks = ("<h3>What the data say", 'id="baseline-verdicts"', "<h3>Evidence", 'id="baseline-maxima"', 'class="more"')
+    places = [baseline[1].index(one) for one in marks]
+    assert places == sorted(places)
+    numbers = [int(one) for one in re.findall(r"<figcaption><b>Figure (\d+)\.", page)]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_neither_captions_nor_sentences_nor_designs_have_names_of_cells_or_formulas(
+    report: Report, folder: Path
+) -> None:
+    cells = {re.sub(r"-r\d+$", "", run.name) for run in folder.glob("*/runs/*") if re.search(r"-[A-Z]", run.name)}
+    assert len(cells) > 30
+    for part in report.sections:
+        captions = [f"{one.title} {one.method}" for one in part.blocks if isinstance(one, Figure)]
+        captions += [one.caption for one in part.blocks if isinstance(one, Table)]
+        said = [
+            line for one in part.blocks if isinstance(one, Text) and not one.note for line in (one.text, *one.points)
+        ]
+        words = re.findall(r"[\w.-]+", " ".join([*captions, *said]))
+        assert cells & set(words) == set(), part.name
+        assert [value for _, value in part.design if value.startswith("=") or ", =" in value] == []
+
+
+def test_a_sentence_and_its_table_agree_and_could_not_differ_unnoticed(report: Report) -> None:
+    """Every number of three digits or more in an answer is in a table, and with tables that are 3 % off it is not."""
+    everywhere = [one for part in report.sections for one in tables_in(part)]
+    checked = 0
+    for part in report.sections:
+        said = numbers_said(part)
+        # What stands side by side comes from earlier sections, with their maxima.
+        own = everywhere if part.name == "side" else tables_in(part)
+        assert [text for text in said if not is_in(text, own, 1.0)] == [], part.name
+        if said:
+            checked += len(said)
+            off = [text for text in said if not is_in(text, own, 1.03)]
+            assert len(off) >= 0.5 * len(said), part.name
+    assert checked > 60
+
+
+def tables_in(part: Section) -> list[Table]:
+    return [one for one in part.blocks if isinstance(one, Table)]
+
+
+def numbers_said(part: Section) -> list[str]:
+    lines = [line for one in arrange(part).answer if isinstance(one, Text) for line in (one.text, *one.points)]
+    found = [text for line in lines for text in re.findall(r"(?<![\w.])[−+]?\d[\d,]*(?:\.\d+)?", line)]
+    return [text.strip(",") for text in found if len(re.sub(r"\D", "", text).lstrip("0")) >= 3]
+
+
+def is_in(text: str, tables: list[Table], times: float) -> bool:
+    """Whether a table has the number, all values of tables multiplied by `times`, but for the digits that are not shown."""
+    wanted = float(text.replace(",", "").replace("−", "-"))
+    half = 0.5001 * 10.0 ** -len(text.partition(".")[2])
+    return any(
+        abs(times * value - wanted) <= half
+        for one in tables
+        for row in one.rows
+        for entry in row
+        for value in values_of(entry)
+    )
+
+
+def values_of(entry: Entry) -> list[float]:
+    if isinstance(entry, Value):
+        return [one for one in (entry.value, entry.low, entry.high) if one is not None]
+    return [float(one.replace(",", "")) for one in re.findall(r"\d[\d,]*(?:\.\d+)?", str(entry)) if one.strip(",")]
 
 
 def test_verify_recomputes_everything_and_finds_what_was_tampered_with(report: Report, folder: Path) -> None:

@@ -96,8 +96,12 @@ class FaultyServer:
             if self.misbehaviour is Misbehaviour.ACCEPTS_AND_CLOSES:
                 self.misdeeds += 1
                 client.close()
-            else:
+                continue
+            try:
                 self._relays.append(_Relay(self, client))
+            except OSError:
+                # memcached has gone: the test is ending, and the proxy tries once more.
+                client.close()
 
 
 class _Relay:

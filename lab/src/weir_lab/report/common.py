@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weir_lab.design import Kind, RequestPath, Settings
+from weir_lab.design import Kind, RequestPath, Settings, cells_of
 from weir_lab.design.whole.sets import DEFAULT_MARGINS
 from weir_lab.records.formats import STAGES
 from weir_lab.report.numbers.comparing import level_of
@@ -21,7 +21,7 @@ from weir_lab.theory.units import count_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from weir_lab.design import Study
+    from weir_lab.design import Level, Study
     from weir_lab.design.whole.sets import Margins, SectionSpec
     from weir_lab.report.numbers.readings import CellReadings, Reading, SweepReadings
     from weir_lab.report.page.blocks import Block, Entry
@@ -36,11 +36,13 @@ __all__ = [
     "Series",
     "Task",
     "by_workload",
+    "cell_words",
     "design_rows",
     "figure",
     "level_name",
     "level_text",
     "level_value",
+    "level_words",
     "line_over",
     "mark",
     "mark_of",
@@ -173,6 +175,21 @@ def level_name(factor: str, level: object) -> str:
     return f"{factor.replace('_', ' ')} {level}"
 
 
+def cell_words(cell: CellReadings, without: str = "") -> str:
+    """The levels of a cell in words: ``8 workers, 24 clients``."""
+    return ", ".join(level_words(name, level) for name, level in cell.cell.levels if name != without)
+
+
+def level_words(name: str, level: object) -> str:
+    """A level of any factor: ``100 % writes``, ``1 client per thread``, ``8 workers``."""
+    if name == "write_ratio":
+        return f"{100.0 * float(str(level)):g} % writes"
+    if name in ("clients", "clients_per_thread", "multiget_keys"):
+        noun = {"multiget_keys": "key"}.get(name, "client")
+        return count_text(int(str(level)), noun) + (" per thread" if name == "clients_per_thread" else "")
+    return level_name(name, level)
+
+
 def mark(cell: CellReadings, x: float, value: Callable[[Reading], float | None], scale: float = 1.0) -> Mark | None:
     """A point of a line: the mean over runs with its interval; ``None`` where no run has the number."""
     runs = tuple((block, one * scale) for block, one in _by_block(cell, value).items())
@@ -292,8 +309,8 @@ def design_rows(study: Study) -> tuple[tuple[str, str], ...]:
     """Factors with their levels, fixed settings, and the plan."""
     titles = {name: str(field.title) for name, field in Settings.model_fields.items()}
     plan = study.plan
-    rows = [(f"{titles[name]}, factor", ", ".join(map(str, levels))) for name, levels in study.factors.items()]
-    rows += [(titles[name], str(value)) for name, value in study.fixed.items()]
+    rows = [(f"{titles[name]}, factor", _levels_text(study, name, levels)) for name, levels in study.factors.items()]
+    rows += [(titles[name], _levels_text(study, name, [value])) for name, value in study.fixed.items()]
     if study.kind in (Kind.LOAD, Kind.TRACE, Kind.MICRO):
         runs = (
             f"{plan.repetitions}"
@@ -319,6 +336,14 @@ def design_rows(study: Study) -> tuple[tuple[str, str], ...]:
     if study.assumed:
         rows.append(("assumed, not printed by the study", ", ".join(study.assumed)))
     return tuple(rows)
+
+
+def _levels_text(study: Study, name: str, levels: Sequence[Level]) -> str:
+    """Levels as given; where one is a formula, what it gives in the cells of the study."""
+    if not any(isinstance(level, str) and level.startswith("=") for level in levels):
+        return ", ".join(map(str, levels))
+    given = [getattr(cell.settings, name) for cell in cells_of(study)]
+    return ", ".join(map(str, sorted({one for one in given if one is not None}, key=_sortable)))
 
 
 def with_tables(blocks: Sequence[Block | None]) -> list[Block]:

@@ -1,6 +1,7 @@
 """What a page is made of, and the page.
 
 ``blocks``      values with intervals, tables, figures, sections
+``arranging``   in which order a page shows a section
 ``charts``      panels as inline SVG
 ``diagrams``    networks of queues as inline SVG
 ``data``        the data of a figure as a link

@@ -18,7 +18,20 @@ from weir_lab.theory.units import number
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["LOOKS", "Axis", "Bar", "Entry", "Line", "Look", "Mark", "Panel", "draw", "legend_of", "swatch"]
+__all__ = [
+    "LOOKS",
+    "Axis",
+    "Bar",
+    "Entry",
+    "Line",
+    "Look",
+    "Mark",
+    "Panel",
+    "draw",
+    "legend_of",
+    "shared_reaches",
+    "swatch",
+]
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 66.0, 14.0, 26.0, 46.0
 # Width of a digit of a tick's name, and of what stands beside the name: the axis' label and gaps.
@@ -28,6 +41,8 @@ _CHARACTER = 6.4
 _SLANTED_MAX = 16
 # Dots of the runs behind a mean stand in the order of their blocks, this far apart, and never wider than this in all.
 _DOTS_APART, _DOTS_WIDTH = 6.0, 30.0
+# More bars than this are not named one by one.
+_BARS_NAMED_MAX = 16
 # More runs than this are not listed one by one beside a mean.
 _RUNS_LISTED_MAX = 12
 
@@ -125,13 +140,50 @@ def legend_of(panels: Sequence[Panel]) -> dict[Entry, Look]:
     return found
 
 
+def shared_reaches(panels: Sequence[Panel]) -> list[tuple[float, float] | None]:
+    """The common y axis of panels of lines that show the same quantity, so that slopes can be compared; None for a panel's own.
+
+    Panels share where none is squashed by it: below two fifths of its height, on logarithms below two thirds. If all cannot, those do whose
+    titles begin alike (``SET, 3 servers`` and ``SET, 7 servers``).
+    """
+    found: list[tuple[float, float] | None] = [None] * len(panels)
+    groups: dict[tuple[str, bool], list[int]] = {}
+    for place, panel in enumerate(panels):
+        if panel.lines and not panel.bars and panel.y.top is None and panel.has_data:
+            groups.setdefault((panel.y.label, panel.y.log), []).append(place)
+    for places in groups.values():
+        alike: dict[str, list[int]] = {}
+        for place in places:
+            alike.setdefault(panels[place].title.partition(",")[0], []).append(place)
+        whole = _common_reach([panels[place] for place in places])
+        for own in [places] if whole is not None else alike.values():
+            reach = _common_reach([panels[place] for place in own])
+            for place in own:
+                found[place] = reach
+    return found
+
+
+def _common_reach(panels: Sequence[Panel]) -> tuple[float, float] | None:
+    """One y axis for all; None for a panel alone, and where one would be squashed."""
+    log, own = panels[0].y.log, [_reach_y(panel)[:2] for panel in panels]
+    low, high = min(one[0] for one in own), max(one[1] for one in own)
+    spans = [math.log(one[1] / one[0]) if log else one[1] - one[0] for one in own]
+    whole = math.log(high / low) if log else high - low
+    return (low, high) if len(panels) > 1 and whole <= (1.5 if log else 2.5) * min(spans) else None
+
+
 def draw(
-    panel: Panel, label: str, width: float = 360.0, height: float = 250.0, legend: Mapping[Entry, Look] | None = None
+    panel: Panel,
+    label: str,
+    width: float = 360.0,
+    height: float = 250.0,
+    legend: Mapping[Entry, Look] | None = None,
+    reach: tuple[float, float] | None = None,
 ) -> str:
-    """The panel as an SVG element; ``label`` is what a screen reader says, ``legend`` that of the whole figure."""
+    """The panel as an SVG element; ``label`` is what a screen reader says, ``legend`` that of the whole figure, ``reach`` the y axis."""
     if not panel.has_data:
         raise ValueError(f"{label}: nothing to draw.")
-    inside = _Inside(panel, width, height, legend if legend is not None else legend_of([panel]))
+    inside = _Inside(panel, width, height, legend if legend is not None else legend_of([panel]), reach)
     body = inside.bars() if panel.bars else inside.lines()
     return (
         f'<svg class="chart" role="img" aria-label="{escape(label, quote=True)}" viewBox="0 0 {width:g} {height:g}" '
@@ -153,13 +205,20 @@ def swatch(look: Look, kind: str) -> str:
 class _Inside:
     """Where data coordinates lie in the picture."""
 
-    def __init__(self, panel: Panel, width: float, height: float, legend: Mapping[Entry, Look]) -> None:
+    def __init__(
+        self,
+        panel: Panel,
+        width: float,
+        height: float,
+        legend: Mapping[Entry, Look],
+        reach: tuple[float, float] | None,
+    ) -> None:
         self.panel, self.width, self.height = panel, width, height
         self.places = {entry: place for place, entry in enumerate(legend)}
         self.by_look = {look: place for place, look in reversed(list(enumerate(legend.values())))}
         self.blocks = sorted({block for line in panel.lines for mark in line.marks for block, _ in mark.runs})
         self.x_low, self.x_high = self._reach_x()
-        self.y_low, self.y_high, self.y_ticks = self._reach_y()
+        self.y_low, self.y_high, self.y_ticks = _reach_y(panel) if reach is None else _ticked(panel.y, *reach)
         self.y_names = _tick_names(self.y_ticks)
         # Beside the axis' own label, which is turned and stands at the edge.
         self.left = max(_LEFT, _BESIDE + _DIGIT * max(map(len, self.y_names), default=0))
@@ -176,18 +235,18 @@ class _Inside:
     def frame(self) -> str:
         panel, right, bottom = self.panel, self.width - _RIGHT, self.height - _BOTTOM
         parts = [f'<text class="t" x="{self.left:g}" y="15">{escape(panel.title)}</text>']
+        grid = "".join(f"M{self.left:g} {self.at_y(tick):.1f}H{right:g}" for tick in self.y_ticks)
+        parts.append(f'<path class="g" d="{grid}"/>')
         for tick, name in zip(self.y_ticks, self.y_names, strict=True):
-            y = self.at_y(tick)
-            parts.append(f'<path class="g" d="M{self.left:g} {y:.1f}H{right:g}"/>')
-            parts.append(f'<text class="n" x="{self.left - 6:g}" y="{y + 3.8:.1f}" text-anchor="end">{name}</text>')
+            parts.append(f'<text class="ny" x="{self.left - 6:g}" y="{self.at_y(tick) + 3.8:.1f}">{name}</text>')
         parts.append(f'<path class="a" d="M{self.left:g} {_TOP:g}V{bottom:g}H{right:g}"/>')
         parts += self._x_ticks(bottom)
-        middle = (_TOP + bottom) / 2
+        middle, centred = (_TOP + bottom) / 2, 'text-anchor="middle">'
         parts.append(
-            f'<text class="x" x="{(self.left + right) / 2:g}" y="{self.height - 8:g}" text-anchor="middle">{escape(panel.x.label)}</text>'
+            f'<text class="x" x="{(self.left + right) / 2:g}" y="{self.height - 8:g}" {centred}{escape(_axis_title(panel.x))}</text>'
         )
         parts.append(
-            f'<text class="x" transform="translate(13 {middle:g}) rotate(-90)" text-anchor="middle">{escape(panel.y.label)}</text>'
+            f'<text class="x" transform="translate(13 {middle:g}) rotate(-90)" {centred}{escape(_axis_title(panel.y))}</text>'
         )
         return "".join(parts)
 
@@ -221,6 +280,8 @@ class _Inside:
 
     def bars(self) -> str:
         slot = (self.width - self.left - _RIGHT) / len(self.panel.bars)
+        if len(self.panel.bars) > _BARS_NAMED_MAX and all(len(bar.parts) == 1 for bar in self.panel.bars):
+            return self._histogram(slot)
         out = []
         for index, bar in enumerate(self.panel.bars):
             base = 0.0
@@ -236,6 +297,22 @@ class _Inside:
                 )
                 base += value
         return "".join(out)
+
+    def _histogram(self, slot: float) -> str:
+        """Many bars of one part: looked at as a whole; what each of them is stands in the data."""
+        paths: dict[str, list[str]] = {}
+        for index, bar in enumerate(self.panel.bars):
+            ((name, value),) = bar.parts
+            if value > 0.0:
+                left = self.left + slot * (index + 0.19)
+                paths.setdefault(name, []).append(
+                    f"M{left:.1f} {self.at_y(0.0):.1f}V{self.at_y(value):.1f}h{0.62 * slot:.1f}V{self.at_y(0.0):.1f}Z"
+                )
+        return "".join(
+            f'<path class="f {self.panel.parts[name].colour} y{self.places.get((name, "part"), len(self.places))}" '
+            f'd="{"".join(drawn)}"/>'
+            for name, drawn in paths.items()
+        )
 
     def _line(self, line: Line) -> str:
         marks = sorted(line.marks, key=lambda mark: mark.x) if line.kind != "points" else line.marks
@@ -269,8 +346,7 @@ class _Inside:
             bar = ""
             if mark.low is not None and mark.high is not None:
                 top, bottom = self.at_y(mark.high), self.at_y(max(mark.low, self.y_low))
-                ends = "".join(f"M{x - 3:.1f} {y_end:.1f}h6" for y_end in (top, bottom))
-                bar = f'<path class="e {line.look.colour}" d="M{x:.1f} {top:.1f}V{bottom:.1f}{ends}"/>'
+                bar = f'<path class="e {line.look.colour}" d="M{x - 3:.1f} {top:.1f}h6m-3 0V{bottom:.1f}m-3 0h6"/>'
             reported = f"<title>{self._reported(line, mark)}</title>"
             out.append(f"<g>{reported}{bar}{_marker(line.look, x, y, hollow=line.kind == 'points')}</g>")
         return "".join(out)
@@ -301,22 +377,22 @@ class _Inside:
         crowded = room < max(len(name) for _, name in names) * _CHARACTER
         # Names of categories are slanted where they would touch; edges of bins are thinned out like numbers.
         slanted = crowded and bool(axis.names or self.panel.bars) and len(names) <= _SLANTED_MAX
-        last = -math.inf
+        last, short = -math.inf, list[str]()
         for x, name in names:
             half = len(name) * _CHARACTER / 2
             if slanted:
                 if x - last < 13.0:
                     continue
                 turned = f'transform="translate({x + 3:.1f} {bottom + 11:g}) rotate(-28)"'
-                out.append(f'<text class="n" {turned} text-anchor="end">{escape(name)}</text>')
+                out.append(f'<text class="ny" {turned}>{escape(name)}</text>')
                 last = x
                 continue
             if x - half < last + 4.0:
                 continue
             last = x + half
-            out.append(f'<path class="a" d="M{x:.1f} {bottom:g}v4"/>')
-            out.append(f'<text class="n" x="{x:.1f}" y="{bottom + 15:g}" text-anchor="middle">{escape(name)}</text>')
-        return out
+            short.append(f"M{x:.1f} {bottom:g}v4")
+            out.append(f'<text class="nx" x="{x:.1f}" y="{bottom + 15:g}">{escape(name)}</text>')
+        return [f'<path class="a" d="{"".join(short)}"/>', *out] if short else out
 
     def _reach_x(self) -> tuple[float, float]:
         axis = self.panel.x
@@ -332,30 +408,39 @@ class _Inside:
         pad = 0.03 * (high - low) or 1.0
         return low - pad, high + pad
 
-    def _reach_y(self) -> tuple[float, float, list[float]]:
-        axis = self.panel.y
-        if self.panel.bars:
-            high = max(sum(value for _, value in bar.parts) for bar in self.panel.bars)
-            ticks = _nice(0.0, axis.top or high or 1.0, 5)
-            return 0.0, max(ticks[-1], high), ticks
-        drawn = [line for line in self.panel.lines if line.marks]
-        values = [mark.y for line in drawn for mark in line.marks]
-        tops = [min(mark.high, 4.0 * max(values)) for line in drawn for mark in line.marks if mark.high is not None]
-        tops += [value for line in drawn for mark in line.marks for _, value in mark.runs]
-        bottoms = [mark.low for line in drawn for mark in line.marks if mark.low is not None]
-        if axis.log:
-            values += [value for line in drawn for mark in line.marks for _, value in mark.runs]
-            positive = [value for value in values if value > 0.0]
-            low, high = 0.7 * min(positive), 1.3 * max(*positive, *tops, min(positive))
-            return low, high, _log_ticks(low, high)
-        high = axis.top if axis.top is not None else max([*values, *tops, 0.0])
-        low = min([*values, *(max(bottom, -abs(high)) for bottom in bottoms), 0.0])
-        if min(values) >= 0.0:
-            low = 0.0  # an interval may reach below what cannot be negative; it is cut there
-        if high == low:
-            high = low + 1.0
-        ticks = _nice(low, high, 5)
-        return min(low, ticks[0]), max(high, ticks[-1]) if axis.top is None else high, ticks
+
+def _reach_y(panel: Panel) -> tuple[float, float, list[float]]:
+    """Both ends of the y axis, and its ticks."""
+    axis = panel.y
+    if panel.bars:
+        high = max(sum(value for _, value in bar.parts) for bar in panel.bars)
+        ticks = _nice(0.0, axis.top or high or 1.0, 5)
+        return 0.0, max(ticks[-1], high), ticks
+    drawn = [line for line in panel.lines if line.marks]
+    values = [mark.y for line in drawn for mark in line.marks]
+    tops = [min(mark.high, 4.0 * max(values)) for line in drawn for mark in line.marks if mark.high is not None]
+    tops += [value for line in drawn for mark in line.marks for _, value in mark.runs]
+    bottoms = [mark.low for line in drawn for mark in line.marks if mark.low is not None]
+    if axis.log:
+        values += [value for line in drawn for mark in line.marks for _, value in mark.runs]
+        positive = [value for value in values if value > 0.0]
+        low, high = 0.7 * min(positive), 1.3 * max(*positive, *tops, min(positive))
+        return _ticked(axis, low, high)
+    high = axis.top if axis.top is not None else max([*values, *tops, 0.0])
+    low = min([*values, *(max(bottom, -abs(high)) for bottom in bottoms), 0.0])
+    if min(values) >= 0.0:
+        low = 0.0  # an interval may reach below what cannot be negative; it is cut there
+    if high == low:
+        high = low + 1.0
+    return _ticked(axis, low, high)
+
+
+def _ticked(axis: Axis, low: float, high: float) -> tuple[float, float, list[float]]:
+    """An axis that ends at ticks where it may."""
+    if axis.log:
+        return low, high, _log_ticks(low, high)
+    ticks = _nice(low, high, 5)
+    return min(low, ticks[0]), max(high, ticks[-1]) if axis.top is None else high, ticks
 
 
 def _share(value: float, low: float, high: float, *, log: bool) -> float:
@@ -398,6 +483,10 @@ def _tick(value: float, finest: int = 4) -> str:
 def _reported(value: float) -> str:
     size = abs(value)
     return number(value, 0 if size >= 1000 or value == round(value) else 1 if size >= 100 else 3)
+
+
+def _axis_title(axis: Axis) -> str:
+    return f"{axis.label}, logarithmic" if axis.log and axis.label else axis.label
 
 
 def _word(label: str) -> str:

@@ -7,6 +7,7 @@ refused, and so is a figure that a caption names and the page does not hold.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from html import escape
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -15,13 +16,16 @@ import jinja2
 
 from weir_lab import __version__
 from weir_lab.errors import ReportError
+from weir_lab.report.page.arranging import DATA, Arranged, arrange
 from weir_lab.report.page.blocks import Figure, Section, Table, Text, Value
-from weir_lab.report.page.charts import draw, legend_of, swatch
+from weir_lab.report.page.charts import draw, legend_of, shared_reaches, swatch
 from weir_lab.report.page.complete import require_complete
 from weir_lab.report.page.data import data_link
 from weir_lab.report.page.diagrams import Diagram, draw_diagram
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from weir_lab.report.page.blocks import Block, Entry, Report
 
 __all__ = ["LIMITS", "figure_html", "html_page", "markdown_page"]
@@ -30,6 +34,8 @@ LIMITS = "What limits this"
 # What stands in a column of numbers where there is none, or one that is too small to be written out.
 _NUMBERS_TOO = ("–", "no answer", "< 0.0001")
 _EXPECTED = (("study", "What the study expected"), ("ours", "What we expected"))
+# Tables of this number of columns are set smaller; of more than the second number, intervals may break in their middle.
+_COLUMNS_MANY, _COLUMNS_WHOLE_MAX = 9, 12
 _VERDICTS = {"holds": "good", "does not hold": "bad", "cannot tell": "warn", "no data": "mute"}
 
 
@@ -43,11 +49,12 @@ def html_page(report: Report) -> str:
         keep_trailing_newline=True,
     )
     template = resources.files("weir_lab.report.page").joinpath("templates/report.html.j2").read_text(encoding="utf-8")
-    numbers = _Numbers(report)
+    # The page of a single sweep is short, and its blocks stand in the order in which they are read.
+    arranged = [arrange(one) if report.summary else Arranged(evidence=one.blocks) for one in report.sections]
+    numbers = _Numbers(arranged)
     page = environment.from_string(template).render(
         report=report,
-        sections=[(section, [_html(block, numbers) for block in section.blocks]) for section in report.sections],
-        findings=report.findings,
+        sections=[(one, _Parts.of(parts, numbers)) for one, parts in zip(report.sections, arranged, strict=True)],
         verdicts=_VERDICTS,
         expected=_EXPECTED,
         limits=LIMITS,
@@ -110,26 +117,57 @@ def _expectations(section: Section) -> list[str]:
 
 
 class _Numbers:
-    """Figures are numbered through the report."""
+    """Figures are numbered through the page."""
 
-    def __init__(self, report: Report) -> None:
-        figures = [block.name for section in report.sections for block in section.blocks if isinstance(block, Figure)]
-        self._places = {name: place for place, name in enumerate(figures, start=1)}
+    def __init__(self, sections: Sequence[Arranged]) -> None:
+        figures = [one for section in sections for one in section.shown if isinstance(one, Figure)]
+        self._places = {one.name: place for place, one in enumerate(figures, start=1)}
+        self._titles = {one.name: one.title for one in figures}
 
     def __call__(self, figure: Figure) -> int:
         return self._places[figure.name]
 
+    def behind(self, table: Table) -> str:
+        """Which figure the table has the numbers of; empty for other tables."""
+        name = table.name.removesuffix(DATA)
+        if name == table.name or name not in self._places:
+            return ""
+        return f"Numbers of Figure {self._places[name]}: {self._titles[name]}"
 
-def _html(block: Block, numbers: _Numbers) -> str:
+
+@dataclass(frozen=True)
+class _Parts:
+    """A section's blocks as HTML."""
+
+    answer: list[str]
+    why: list[str]
+    evidence: list[str]
+    more: list[str]
+    more_text: str
+
+    @classmethod
+    def of(cls, parts: Arranged, numbers: _Numbers) -> _Parts:
+        answer, why, evidence, more = (
+            [_html(block, numbers, folded=kind != "evidence") for block in getattr(parts, kind)]
+            for kind in ("answer", "why", "evidence", "more")
+        )
+        return cls(answer, why, evidence, more, parts.more_text)
+
+
+def _html(block: Block, numbers: _Numbers, *, folded: bool) -> str:
+    """A block; tables open on demand where they are ``folded``, and wherever they are long."""
     if isinstance(block, Text):
         points = "".join(f"<li>{escape(point)}</li>" for point in block.points)
+        if folded and points and block.text.endswith(":"):
+            return f"<h3>{escape(block.text.removesuffix(':'))}</h3><ul>{points}</ul>"
         style = ' class="note"' if block.note else ""
         return f"<p{style}>{escape(block.text)}</p>" + (f"<ul>{points}</ul>" if points else "")
     if isinstance(block, Table):
         inner = _html_table(block)
-        if not block.opens_on_demand:
+        if not folded and not block.opens_on_demand:
             return inner
-        return f"<details><summary>{escape(_first_sentence(block.caption))}</summary>{inner}</details>"
+        summary = numbers.behind(block) or _first_sentence(block.caption)
+        return f"<details><summary>{escape(summary)}</summary>{inner}</details>"
     return figure_html(block, numbers(block))
 
 
@@ -138,15 +176,17 @@ def _html_table(table: Table) -> str:
         all(isinstance(row[place], Value | int) or row[place] in _NUMBERS_TOO for row in table.rows)
         for place in range(len(table.columns))
     ]
+    many = len(table.columns) >= _COLUMNS_MANY
+    whole = many and len(table.columns) <= _COLUMNS_WHOLE_MAX
     heads = "".join(f"<th{_right(at)}>{escape(name)}</th>" for name, at in zip(table.columns, right, strict=True))
     rows = "\n".join(
         "<tr>"
-        + "".join(f"<td{_right(at)}>{escape(_entry(one))}</td>" for one, at in zip(row, right, strict=True))
+        + "".join(f"<td{_right(at)}>{_cell(one, whole=whole)}</td>" for one, at in zip(row, right, strict=True))
         + "</tr>"
         for row in table.rows
     )
     return (
-        f'<div class="scroll"><table id="{escape(table.name)}"><caption>{escape(table.caption)}</caption>'
+        f'<div class="scroll{" many" if many else ""}"><table id="{escape(table.name)}"><caption>{escape(table.caption)}</caption>'
         f"<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>"
     )
 
@@ -159,12 +199,14 @@ def figure_html(figure: Figure, number: int) -> str:
     """A figure with panels, legend and caption, as it stands on the page."""
     wide = len(figure.panels) == 1 or any(isinstance(panel, Diagram) for panel in figure.panels)
     size = (720.0, 280.0) if wide else (360.0, 250.0)
-    columns = " wide" if wide else {3: " three"}.get(len(figure.panels), "")
+    columns = " wide" if wide else {3: " three", 6: " three"}.get(len(figure.panels), "")
     legend = legend_of(figure.panels)
+    charts = [panel for panel in figure.panels if not isinstance(panel, Diagram)]
+    reaches = iter(shared_reaches(charts))
     drawn = "\n".join(
         draw_diagram(panel, f"{figure.title}: {panel.title}")
         if isinstance(panel, Diagram)
-        else draw(panel, f"{figure.title}: {panel.title}", *size, legend)
+        else draw(panel, f"{figure.title}: {panel.title}", *size, legend, next(reaches))
         for panel in figure.panels
     )
     redraws = f" Redraws {figure.redraws} of the study." if figure.redraws else ""
@@ -206,6 +248,15 @@ def _markdown(block: Block) -> list[str]:
         "|" + "---|" * len(block.columns),
     ]
     return [*out, *("| " + " | ".join(_md(_entry(one)) for one in row) + " |" for row in block.rows), ""]
+
+
+def _cell(entry: Entry, *, whole: bool) -> str:
+    """An entry as HTML; an interval that is to stay ``whole`` breaks from its number, and not in its middle."""
+    text = escape(_entry(entry))
+    if not whole or not isinstance(entry, Value):
+        return text
+    first, space, interval = text.partition(" ")
+    return first + space + interval.replace(" ", "\u00a0")
 
 
 def _entry(entry: Entry) -> str:

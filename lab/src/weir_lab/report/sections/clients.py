@@ -15,6 +15,7 @@ from weir_lab.report.common import (
     Series,
     Task,
     by_workload,
+    cell_words,
     figure,
     level_text,
     level_value,
@@ -213,10 +214,7 @@ def _percentiles(task: Task, lines: Sequence[Series]) -> Figure | None:
                 drawn.append(Line(f"{percent:g} %", marks, LOOKS[place]))
         panels.append(Panel(f"{one.workload}, {one.name}", _axis([one]), Axis(_TIME, log=True), tuple(drawn)))
     cells = [cell for one in lines for cell in one.cells]
-    text = (
-        method(cells, "percentiles of each run's merged histograms, mean and 95 % interval over runs")
-        + " Logarithmic axes."
-    )
+    text = method(cells, "percentiles of each run's merged histograms, mean and 95 % interval over runs")
     return figure(task, "percentiles", f"Percentiles of the response time {_over_words(lines)}", panels, text)
 
 
@@ -331,11 +329,11 @@ def stage_histograms(task: Task, cell: CellReadings) -> Figure | None:
                 Panel(f"stage {stage}", Axis("Time up to (ms)"), Axis("Share (%)"), bars=tuple(bars), parts=STAGE_LOOKS)
             )
     text = (
-        f"All {operations[0].upper() if operations else ''} requests of {count_text(len(cell.runs), 'run')} of the cell {cell.cell.name}; "
+        f"All {operations[0].upper() if operations else ''} requests of {count_text(len(cell.runs), 'run')} at {cell_words(cell)}; "
         "bins of equal width up to the 99.5th percentile, what lies above is left out."
     )
     return figure(
-        task, "stage-histograms", f"Distribution of the stages at the maximum ({cell.cell.name})", panels, text
+        task, "stage-histograms", f"Distribution of the stages at the maximum ({cell_words(cell)})", panels, text
     )
 
 
@@ -585,7 +583,7 @@ def _sentences(task: Task, lines: Sequence[Series]) -> list[Text]:
     broken = [cell for cell in cells if abs(_law(cell)) > task.first.study.gates.law_deviation_max]
     points.append(
         f"The interactive law holds within {100 * task.first.study.gates.law_deviation_max:g} % on {len(cells) - len(broken)} of "
-        f"{count_text(len(cells), 'cell')}; the largest deviation is {number(100 * _law(worst), 2)} % ({worst.cell.name})."
+        f"{count_text(len(cells), 'cell')}; the largest deviation is {number(100 * _law(worst), 2)} % ({cell_words(worst)})."
     )
     return [Text("What the data say:", tuple(points))]
 
@@ -609,7 +607,7 @@ def _log2(task: Task, cell: CellReadings) -> Table | None:
             break
     return Table(
         f"{task.spec.name}-log2",
-        f"Cumulative distribution of the response time at the maximum ({cell.cell.name}), all runs together.",
+        f"Cumulative distribution of the response time at the maximum ({cell_words(cell)}), all runs together.",
         ("Up to (µs)", "Requests (%)"),
         tuple(rows),
         folded=True,

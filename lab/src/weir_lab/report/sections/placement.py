@@ -112,7 +112,7 @@ def summary(task: Task) -> str:
     reported = (
         f"uneven on {', '.join(map(str, uneven))} servers" if uneven else "keys fall evenly on every number of servers"
     )
-    return f"{task.spec.title}: {reported}."
+    return f"{task.spec.title.removesuffix('?')}: {reported}."
 
 
 def conclusions(task: Task) -> dict[str, str]:

@@ -26,7 +26,7 @@ from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
 from weir_lab.report.printed_times import quartiles_beside
 from weir_lab.theory.stats import FALSE_DISCOVERIES, benjamini_hochberg
-from weir_lab.theory.units import change_text, count_text, signed_percent
+from weir_lab.theory.units import change_text, count_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -56,7 +56,14 @@ def build_replication(task: Task) -> list[Block]:
     ]
     return [
         *_replication_sentences(cells),
-        *with_tables([_cells_table(task, cells), *figures, _effects(task, cells), quartiles_beside(task, cells)]),
+        *with_tables(
+            [
+                _cells_table(task, cells),
+                *figures,
+                _effects(task, cells, over_writes=False),
+                quartiles_beside(task, cells),
+            ]
+        ),
     ]
 
 
@@ -83,7 +90,9 @@ def build_writes(task: Task) -> list[Block]:
     ]
     return [
         *_writes_sentences(cells),
-        *with_tables([_cells_table(task, cells), *figures, _relative_table(task, cells)]),
+        *with_tables(
+            [_cells_table(task, cells), *figures, _relative_table(task, cells), _effects(task, cells, over_writes=True)]
+        ),
     ]
 
 
@@ -135,7 +144,7 @@ def _response_over_replicas(task: Task, cells: Sequence[CellReadings]) -> Figure
                     tuple(line for line in lines if line.marks),
                 )
             )
-    text = method(cells) + " Band: 25 to 75 % of the requests of all runs; open marks: their median."
+    text = method(cells) + " Band: 25 to 75 % of the requests of all runs; stars: their median."
     return figure(task, "response", "Response time per operation over replicas", panels, text)
 
 
@@ -228,7 +237,7 @@ def _stage_percentiles(task: Task, cells: Sequence[CellReadings]) -> Figure | No
                     tuple(line for line in lines if line.marks),
                 )
             )
-    text = "Percentiles of the requests of all runs of a cell; logarithmic axis; S servers, R replicas."
+    text = "Percentiles of the requests of all runs of a cell; S servers, R replicas."
     return figure(task, "stage-percentiles", "Queue and server time per operation", panels, text)
 
 
@@ -279,26 +288,31 @@ def _cells_table(task: Task, cells: Sequence[CellReadings]) -> Table:
     )
 
 
-def _effects(task: Task, cells: Sequence[CellReadings]) -> Table | None:
+def _effects(task: Task, cells: Sequence[CellReadings], *, over_writes: bool) -> Table | None:
+    """What changes from the first replicas, or share of writes, to the last: the numbers that the sentences say."""
     rows: list[tuple[Entry, ...]] = [
         (
             Value(one.first.settings.servers),
+            *([Value(one.first.settings.replicas)] if over_writes else []),
             one.name,
-            f"R {one.first.settings.replicas} to {one.last.settings.replicas}",
+            f"{100 * one.first.settings.write_ratio:g} to {100 * one.last.settings.write_ratio:g} % writes"
+            if over_writes
+            else f"R {one.first.settings.replicas} to {one.last.settings.replicas}",
             Value(one.change.percent, one.change.low, one.change.high, 1, signed=True),
             Value(one.q, digits=3),
             "yes" if one.shown else "no difference shown",
         )
-        for one in _ends(cells, _by_servers(cells))
+        for one in _ends(cells, _groups(cells) if over_writes else _by_servers(cells))
     ]
     if not rows:
         return None
     return Table(
         f"{task.spec.name}-effects",
-        "Exploratory: what full replication changes, in percent, with a 95 % interval for each alone, from the linear model of all cells "
+        f"Exploratory: what {'more writes change' if over_writes else 'full replication changes'}, in percent, with a 95 % interval for "
+        "each alone, from the linear model of all cells "
         f"(cell + block on logarithms). Shown: q below {FALSE_DISCOVERIES:g}, so that at most {100 * FALSE_DISCOVERIES:g} % of what is "
         "shown here is wrong on average (false discovery rate).",
-        ("S", "Response", "Change of", "Change (%)", "q", "Shown"),
+        ("S", *(["R"] if over_writes else []), "Response", "Change of", "Change (%)", "q", "Shown"),
         tuple(rows),
     )
 
@@ -496,10 +510,7 @@ def _writes_points(cells: Sequence[CellReadings]) -> list[str]:
     points, effects = [], _ends(cells, _groups(cells))
     for label in dict.fromkeys(one.label for one in effects):
         own = [one for one in effects if one.label == label]
-        parts = [
-            f"{one.name} {signed_percent(one.change.percent)} %{'' if one.shown else ' (no difference shown)'}"
-            for one in own
-        ]
+        parts = [f"{one.name} {change_text(one.change)}{'' if one.shown else ', no difference shown'}" for one in own]
         ends = [f"{100 * cell.settings.write_ratio:g}" for cell in (own[0].first, own[0].last)]
         points.append(f"{label}, from {ends[0]} to {ends[1]} % writes: {'; '.join(parts)}.")
     return points or ["No line has two shares of writes with two runs each."]

@@ -105,7 +105,7 @@ def build(task: Task) -> list[Block]:
         if found is None:
             continue
         run, name = cell.runs[0], _name(sweep, width_s)
-        figures.append(_figure(task, sweep, cell, found, width_s))
+        figures.append(_figure(task, sweep, found, width_s))
         rows.append(
                 (
                     name, Value(len(found.windows)), Value(run.throughput, digits=0), Value(1e3 * run.response_s),
@@ -296,7 +296,7 @@ def _point(name: str, found: Steadiness) -> str:
     )
 
 
-def _figure(task: Task, sweep: SweepReadings, cell: CellReadings, found: Steadiness, width_s: int) -> Figure | None:
+def _figure(task: Task, sweep: SweepReadings, found: Steadiness, width_s: int) -> Figure | None:
     windows = found.windows
     step = -(-len(windows) // _DRAWN)
     groups = [windows[index : index + step] for index in range(0, len(windows), step)]
@@ -320,7 +320,7 @@ def _figure(task: Task, sweep: SweepReadings, cell: CellReadings, found: Steadin
         Panel("response time", Axis("Time (s)"), Axis("Response time (ms)"), tuple(lines)),
     ]
     text = (
-        f"One run ({cell.runs[0].name}), windows of {width_s} s"
+        f"One run, windows of {width_s} s"
         + (
             f", of which each point has the mean of {step}, and the band the smallest and the largest"
             if step > 1
@@ -329,7 +329,7 @@ def _figure(task: Task, sweep: SweepReadings, cell: CellReadings, found: Steadin
         + "; windows of one run are correlated, so they have no intervals."
     )
     name = _name(sweep, width_s).removeprefix(f"{task.label.lower()}-")
-    return figure(task, name, f"{sweep.study.title} ({sweep.study.name})", panels, text, [sweep])
+    return figure(task, name, sweep.study.title, panels, text, [sweep])
 
 
 def _merged(group: Sequence[Window], values: Sequence[float]) -> Mark:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from weir_lab.design.whole.sets import HEADLINES
 from weir_lab.records.tables.quotas import USED_MAX, above, quota_shares
-from weir_lab.report.common import series_of
+from weir_lab.report.common import cell_words, series_of
 from weir_lab.report.numbers.maxima import maximum_of
 from weir_lab.report.page.blocks import Table, Value
 from weir_lab.theory.units import count_text
@@ -51,7 +51,7 @@ def quota_check(study_set: StudySet, task: Task) -> QuotaCheck | None:
         limiting = study_set.limiting_of(file)
         is_above = bool(above({tier: share}, limiting))
         if is_above:
-            high.append(f"{tier} {100 * share:.0f} % at {cell.cell.name}")
+            high.append(f"{tier} {100 * share:.0f} % at {cell_words(cell)}")
         verdict = "limits, as in the study" if tier in limiting else "ABOVE" if is_above else "below"
         rows.append((file, tier, Value(100 * share, digits=0), cell.cell.name, verdict))
     table = Table(

@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weir_lab.report.common import level_name
+from weir_lab.report.common import cell_words, level_words
 from weir_lab.report.numbers.comparing import throughput_of
 from weir_lab.report.numbers.readings import OPERATION_NAMES
 from weir_lab.report.sections.claims.contrasts import Pair, pairs_over, ratio_over
 from weir_lab.theory.linear import Estimate, Question, Within
-from weir_lab.theory.units import count_text, signed_percent
+from weir_lab.theory.units import signed_percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -108,26 +108,12 @@ def compared(
 def pairs_text(claim: Ruled, pairs: Sequence[Pair]) -> str:
     """What was held against what."""
     factor, first = str(claim.args["factor"]), pairs[0]
-    ends = [_level_words(factor, cell.level(factor)) for cell in (first.base, first.other)]
+    ends = [level_words(factor, cell.level(factor)) for cell in (first.base, first.other)]
     others = cell_words(first.base, without=factor)
     shown = f"{ends[0]} to {ends[1]}{f', {others}' if others else ''}"
     if len(pairs) == 1:
         return shown
     return f"mean of {len(pairs)} pairs that differ in {factor.replace('_', ' ')} alone, such as {shown}"
-
-
-def cell_words(cell: CellReadings, without: str = "") -> str:
-    """The levels of a cell in words: ``8 workers, 24 clients``."""
-    return ", ".join(_level_words(name, level) for name, level in cell.cell.levels if name != without)
-
-
-def _level_words(name: str, level: object) -> str:
-    if name == "write_ratio":
-        return f"{100.0 * float(str(level)):g} % writes"
-    if name in ("clients", "clients_per_thread", "multiget_keys"):
-        noun = {"multiget_keys": "key"}.get(name, "client")
-        return count_text(int(str(level)), noun) + (" per thread" if name == "clients_per_thread" else "")
-    return level_name(name, level)
 
 
 def one_sided(

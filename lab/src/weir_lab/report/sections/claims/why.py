@@ -21,6 +21,7 @@ from weir_lab.report.common import by_workload, level_text, series_of, workload_
 from weir_lab.report.numbers.comparing import response_of, throughput_of
 from weir_lab.report.numbers.maxima import maximum_of
 from weir_lab.report.numbers.stations import FULL, Usage, bottleneck, usages
+from weir_lab.report.page.arranging import WHY
 from weir_lab.report.page.blocks import Text
 from weir_lab.report.sections.claims.asked import NO_DATA
 from weir_lab.report.sections.models.twice import sentence, twice_at
@@ -81,7 +82,7 @@ def why(task: Task, confirmed: Sequence[Confirmed]) -> Text | None:
         used += own
     # What has no pair, for want of runs, is said once.
     points += [_said(one) for one in confirmed if one not in used]
-    return Text("Why, by rule:", tuple(points)) if points else None
+    return Text(WHY, tuple(points)) if points else None
 
 
 def _places(task: Task, confirmed: Sequence[Confirmed]) -> list[_Place]:

@@ -84,8 +84,10 @@ def _open_points(task: Task, lines: Sequence[Series]) -> list[str]:
                 parts.append(f"{model.model} has no steady state (missed)")
             else:
                 r = model.station.mean_response_time_s
-                off_by = Value(100.0 * (1.0 / (1.0 + model.meeting.percent / 100.0) - 1.0), digits=0, signed=True).text
-                parts.append(f"{model.model} {number(1e3 * r, 1)} ms ({off_by} %, {model.meeting.verdict})")
+                off_by = Value(model.meeting.percent, digits=0, signed=True).text
+                parts.append(
+                    f"{model.model} {number(1e3 * r, 1)} ms (observed over predicted {off_by} %, {model.meeting.verdict})"
+                )
         if parts:
             cell = next(cell for cell in one.cells if cell.settings.clients == heavy)
             seen = level_text(cell, inside_s, 1e3)
