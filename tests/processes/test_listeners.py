@@ -132,9 +132,7 @@ def test_a_port_and_a_socket_together(servers: list[Memcached], stack: ExitStack
         assert other.get(b"key") == [(b"key", b"value")]
 
 
-def test_who_fills_one_place_keeps_nobody_out_of_another(
-    servers: list[Memcached], stack: ExitStack, tmp_path: Path
-) -> None:
+def test_a_rush_at_one_place_does_not_delay_another(servers: list[Memcached], stack: ExitStack, tmp_path: Path) -> None:
     """While connections come in at one place without a break, a client of the other one is served."""
     busy, calm = Address.free(), Address.free()
     text = f'[[listen]]\naddress = "{busy}"\n[[listen]]\naddress = "{calm}"\n'

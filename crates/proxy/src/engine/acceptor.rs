@@ -1,7 +1,7 @@
 //! Accepts clients and hands them to the event loops in turn, so that even few clients are spread evenly.
 //!
 //! There is a listener for each place of the configuration (`config/listeners.rs`). Of one no more than [`ACCEPTED_PER_TURN`] are taken
-//! before the others are looked at: many who come in at one place keep nobody out of another.
+//! before the others are looked at: a rush at one place does not delay another.
 //!
 //! Whoever cannot be served gets an error in memcached's words, and the connection is closed: because as many clients are connected as may
 //! be, or because the process has no descriptor for one more. For the answer to the latter a descriptor is held ([`Reserve`]): it is

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BOUND",
     "EVENT",
+    "OF_PROXIES",
     "OPERATION_LOOKS",
     "PRINTED",
     "STAGE_LOOKS",
@@ -61,7 +62,8 @@ BOUND = Look("cp", "", "7 4")
 # Operations and stages have the same colour in every figure of every report.
 OPERATION_LOOKS = {"get": Look("c0", "o", ""), "set": Look("c1", "s", "6 3"), "multiget": Look("c2", "D", "2 2")}
 STAGE_LOOKS = {stage: Look(f"s{place}", "s", "") for place, stage in enumerate((*STAGES, "outside"))}
-_OF_PROXIES = {
+# Settings that are a proxy's own: without one they say nothing.
+OF_PROXIES = {
     "subject",
     "engine",
     "proxies",
@@ -140,7 +142,7 @@ def by_workload(lines: Sequence[Series]) -> dict[str, list[Series]]:
 def _names(cell: CellReadings, varied: Sequence[str]) -> list[str]:
     """What tells a cell's line from others. Direct access has no settings of a proxy, and a subject says by itself that it is one."""
     if "path" in varied and cell.settings.path is RequestPath.DIRECT:
-        varied = [name for name in varied if name not in _OF_PROXIES]
+        varied = [name for name in varied if name not in OF_PROXIES]
     elif "subject" in varied:
         varied = [name for name in varied if name != "path"]
     return [level_name(one, cell.level(one)) for one in varied if one not in _OUT_OF_NAMES]

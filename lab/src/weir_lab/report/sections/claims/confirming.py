@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weir_lab.design import RequestPath
-from weir_lab.report.common import level_value, workload_name
+from weir_lab.report.common import OF_PROXIES, level_value, workload_name
 from weir_lab.report.numbers.comparing import throughput_of
 from weir_lab.report.numbers.maxima import more_text
 from weir_lab.report.page.blocks import Table, Value
@@ -33,18 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["Confirmed", "Weighed", "confirm_set", "confirming_table", "pairs_of"]
 
 _VERDICTS = {Answer.HOLDS: "confirmed", Answer.DOES_NOT_HOLD: "not confirmed", Answer.CANNOT_TELL: CANNOT_TELL}
-_OF_PROXIES = {
-    "subject",
-    "engine",
-    "proxies",
-    "proxy_threads",
-    "workers",
-    "readers",
-    "crew",
-    "replicas",
-    "placement",
-    "multiget",
-}
 _TIERS = {"proxy CPU quotas": "proxy", "memcached CPU quotas": "server", "client CPU quotas": "client"}
 
 
@@ -189,7 +177,7 @@ def pairs_of(more: More, task: Task, sweep: SweepReadings) -> tuple[Pair, ...]:
 
 def _alike(settings: Settings, more: More, *, changed: bool) -> dict[str, object]:
     """The settings that decide. Direct access has none of a proxy, and a get of one key is never split."""
-    left_out = _OF_PROXIES if settings.path is RequestPath.DIRECT else set()
+    left_out = OF_PROXIES if settings.path is RequestPath.DIRECT else set()
     if settings.multiget_keys == 1:
         left_out = left_out | {"multiget"}
     found = {name: value for name, value in settings.model_dump(mode="json").items() if name not in left_out}
