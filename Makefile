@@ -6,7 +6,7 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 WEIR := $(or $(CARGO_TARGET_DIR),target)/release/weir
 
-.PHONY: help setup build demo studies-quick test test-long test-clients fuzz audit bench bench-quick bench-full packages release docs fmt clean
+.PHONY: help setup build demo studies-quick test test-long test-clients fuzz audit bench bench-quick bench-full programs packages release docs fmt clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -59,6 +59,10 @@ bench-quick: ## the same in three cells, with the proxy on its own core
 bench-full: ## the same in every cell
 	@scripts/setup bench
 	@$(PY) bench/compare-peers --set full
+
+programs: ## build weir and weir-delay for published experiments in target/programs: a commit gives the same bytes anywhere
+	@scripts/setup packages
+	@$${WEIR_TOOLS:-.tools}/packing/bin/python -m packing --programs
 
 packages: ## make a static program, .deb, image, wheel, SBOM and SHA256SUMS for each kind of machine in target/packages (minutes)
 	@scripts/setup packages

@@ -2,6 +2,10 @@
 
 Writes into target/packages: per machine the program, a Debian package, an image, a wheel, a list of what is in them,
 and SHA256SUMS over all. scripts/setup packages installs what this needs.
+
+With --programs (`make programs`) only what experiments start: weir as it is packed and weir-delay, for this machine, in
+target/programs. A commit gives the same bytes in every folder, so a study that was begun on one machine goes on on
+another: runs belong to the checksum of their programs.
 """
 
 from __future__ import annotations
@@ -22,6 +26,8 @@ from packing.tree import MACHINES, Machine, PackingError, Tree, read_tree
 from packing.wheel import wheel
 
 ROOT = Path(__file__).resolve().parent.parent
+# What weir-lab starts of this repository.
+MEASURED = ("weir", "weir-delay")
 HERE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), "")
 
 
@@ -29,16 +35,39 @@ def main() -> int:
     target = Path(os.environ.get("CARGO_TARGET_DIR", "target"))
     parser = argparse.ArgumentParser(prog="packing", description="Make the packages of Weir.")
     parser.add_argument("--machine", action="append", choices=MACHINES, help="only for this one; all without it")
-    parser.add_argument("--out", type=Path, default=target / "packages", help="the folder (%(default)s)")
+    parser.add_argument("--programs", action="store_true", help="no packages, only what experiments start, for here")
+    parser.add_argument("--out", type=Path, help=f"the folder ({target}/packages, or {target}/programs)")
     parser.add_argument("--build", type=Path, default=target / "packing", help="where cargo builds (%(default)s)")
     arguments = parser.parse_args()
     try:
         names = [HERE, *arguments.machine] if arguments.machine else list(MACHINES)
-        make(read_tree(ROOT), names, arguments.out.absolute(), arguments.build.absolute())
+        out = (arguments.out or target / ("programs" if arguments.programs else "packages")).absolute()
+        if arguments.programs:
+            make_programs(read_tree(ROOT), out, arguments.build.absolute())
+        else:
+            make(read_tree(ROOT), names, out, arguments.build.absolute())
     except PackingError as error:
         print(f"packing: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def make_programs(tree: Tree, out: Path, target: Path) -> None:
+    """What experiments start, for this machine, of a tree without changes: records name the commit."""
+    machine = MACHINES.get(HERE)
+    if machine is None or not can_build_for(machine, tree.root):
+        raise PackingError(
+            f"nothing can be built for {platform.machine()} here; scripts/setup packages says what is missing"
+        )
+    if tree.commit.endswith("+changes"):
+        raise PackingError("the work tree has changes: commit them, so that records can name what they measured")
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    print(f"packing: building {' and '.join(MEASURED)} of {tree.commit}", flush=True)
+    for name in MEASURED:
+        shutil.copy(build(tree, machine, target, name), out / name)
+        (out / name).chmod(0o755)
+        print(f"{sha256((out / name).read_bytes())}  {out / name}", flush=True)
 
 
 def make(tree: Tree, names: list[str], out: Path, target: Path) -> None:

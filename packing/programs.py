@@ -21,8 +21,8 @@ def can_build_for(machine: Machine, root: Path) -> bool:
     return call([machine.linker, "-print-file-name=libc.a"], root).strip() != "libc.a"
 
 
-def build(tree: Tree, machine: Machine, target: Path) -> Path:
-    """Builds into a folder of cargo's."""
+def build(tree: Tree, machine: Machine, target: Path, name: str = "weir") -> Path:
+    """Builds one program into a folder of cargo's. Each is built by itself: what another needs would change it."""
     flags = ["-C", "target-feature=+crt-static"]
     flags += [word for old, new in _paths(tree, target) for word in ("--remap-path-prefix", f"{old}={new}")]
     linker = f"CARGO_TARGET_{machine.triple.upper().replace('-', '_')}_LINKER"
@@ -34,9 +34,9 @@ def build(tree: Tree, machine: Machine, target: Path) -> Path:
         "WEIR_COMMIT": tree.commit,
         linker: machine.linker,
     }
-    command = ["cargo", "build", "--release", "--locked", "--quiet", "--package", "weir"]
+    command = ["cargo", "build", "--release", "--locked", "--quiet", "--package", name]
     call([*command, "--target", machine.triple, "--target-dir", target], tree.root, environment)
-    program = target / machine.triple / "release" / "weir"
+    program = target / machine.triple / "release" / name
     look_for_paths(program, tree)
     return program
 

@@ -12,11 +12,13 @@ import re
 import subprocess
 import tarfile
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from packing.__main__ import make_programs
 from packing.archives import Entry, gzipped, tar
 from packing.contents import Crate, cyclonedx, licences, linked_crates
 from packing.debian import debian_package
@@ -247,3 +249,10 @@ def test_the_setup_fetches_the_library_of_every_machine() -> None:
     found = re.search(r"for triple in (.+); do", setup)
     assert found
     assert set(found[1].split()) == {machine.triple for machine in MACHINES.values()}
+
+
+def test_programs_for_experiments_need_a_tree_without_changes(tree: Tree, tmp_path: Path) -> None:
+    changed = replace(tree, commit="0123456789ab+changes")
+    with pytest.raises(PackingError, match="has changes"):
+        make_programs(changed, tmp_path / "out", tmp_path / "build")
+    assert not (tmp_path / "out").exists()

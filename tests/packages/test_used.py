@@ -52,7 +52,7 @@ STORED = "STORED\nVALUE k 0 5\nvalue\nEND\n"
 
 
 def make(root: Path, out: Path, build: Path, *options: str) -> None:
-    given = os.environ | {"WEIR_COMMIT": TREE.commit, "SOURCE_DATE_EPOCH": str(TREE.epoch)}
+    given = os.environ | {"WEIR_COMMIT": TREE.commit.removesuffix("+changes"), "SOURCE_DATE_EPOCH": str(TREE.epoch)}
     given.pop("CARGO_TARGET_DIR", None)
     command = [str(PACKING), "-m", "packing", "--out", str(out), "--build", str(build), *options]
     done = subprocess.run(command, cwd=root, env=given, capture_output=True, text=True, check=False, timeout=3000)
@@ -133,6 +133,11 @@ def test_another_build_elsewhere_is_the_same(packages: Path, tmp_path: Path) -> 
     made = {path.name: path.read_bytes() for path in (elsewhere / "out").iterdir() if path.name != "SHA256SUMS"}
     assert len(made) == 6
     assert [name for name, content in made.items() if (packages / name).read_bytes() != content] == []
+    make(ROOT, tmp_path / "programs", BUILD, "--programs")
+    make(elsewhere, elsewhere / "programs", elsewhere / "build", "--programs")
+    for name in ("weir", "weir-delay"):
+        assert (tmp_path / "programs" / name).read_bytes() == (elsewhere / "programs" / name).read_bytes()
+    assert (tmp_path / "programs/weir").read_bytes() == named(packages, "weir-*-linux-amd64").read_bytes()
     shutil.rmtree(elsewhere)
 
 
