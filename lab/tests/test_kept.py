@@ -207,8 +207,14 @@ def test_a_real_study_is_recorded_kept_lost_and_verified(tmp_path: Path) -> None
     (studies / "small.set.toml").write_text(SET)
     (studies / "small-curve.toml").write_text(STUDY)
     asked = ["study", "small", "--studies", str(studies), "--out", str(root), "--bin", str(WEIR)]
-    made = CliRunner().invoke(app, asked)
+    made = CliRunner().invoke(app, [*asked, "--runs-only"])
     assert made.exit_code == 0, made.output
+    assert "No report was written" in made.output
+    assert not list(root.glob("*.html"))
+    both = CliRunner().invoke(app, [*asked, "--runs-only", "--report-only"])
+    assert both.exit_code != 0
+    reported = CliRunner().invoke(app, [*asked, "--report-only"])
+    assert reported.exit_code == 0, reported.output
     written = CliRunner().invoke(app, ["keep", str(root), "--out", str(records)])
     assert written.exit_code == 0, written.output
     assert "6 runs" in written.output

@@ -74,6 +74,7 @@ def study(
     report_only: Annotated[
         bool, typer.Option("--report-only", help="Make no runs; build the report of what is there")
     ] = False,
+    runs_only: Annotated[bool, typer.Option("--runs-only", help="Write no report; a later --report-only does")] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Fail unless every section has all of its runs. Use it before you publish")
     ] = False,
@@ -102,6 +103,8 @@ def study(
         raise StudyError(
             "--part parts the work of other paces: at the pace night give --minutes, and the same command goes on later."
         )
+    if runs_only and (report_only or strict):
+        raise StudyError("--runs-only writes no report: leave out --report-only and --strict, or --runs-only.")
     if list_parts:
         for line in forecast(set_path, root) if at_night else listed(set_path, root, pace):
             console.print(line, markup=False)
@@ -129,17 +132,25 @@ def study(
             else:
                 progress = run_parts(chosen, root, programs, wanted, shown, minutes=minutes, say=say)
         left = (*progress.left, *(one.name for one in parts if one not in chosen and not one.folder.exists()))
+    if left:
+        console.print(f"Not made yet: {', '.join(left)}. The same command goes on from here.", markup=False)
+    if runs_only:
+        console.print("No report was written; the same command with --report-only writes it.")
+    else:
+        _write_report(study_set, root, pace, testbed, strict=strict)
+    if left:
+        raise typer.Exit(3)
+
+
+def _write_report(study_set: StudySet, root: Path, pace: str, testbed: TestbedKind, *, strict: bool) -> None:
+    """The report of the runs that are there, and on the terminal what it says first."""
     report = assemble(
         study_set, Sources(root, root / "studies", None, read_reasons(root)), pace, str(testbed), strict=strict
     )
     files = write_report(report, root)
     for line in report.summary:
-        console.print(f"- {line}", markup=False)
-    if left:
-        console.print(f"Not made yet: {', '.join(left)}. The same command goes on from here.", markup=False)
+        typer.echo(f"- {line}")
     typer.echo(files.html)
-    if left:
-        raise typer.Exit(3)
 
 
 def _quotas_of(study_set: StudySet) -> Callable[[Path], str]:
