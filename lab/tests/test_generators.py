@@ -182,3 +182,11 @@ def test_nutcracker_is_configured_from_the_cell() -> None:
     argv = proxy_command(WEIR, cell, None, place, {"conf": "/f.conf"})
     assert argv[:3] == ["nutcracker", "-c", "/f.conf"]
     assert argv[argv.index("-a") + 1 : argv.index("-a") + 4] == ["10.0.0.9", "-s", "22"]
+
+
+def test_proxies_wait_for_a_server_as_long_as_the_generator() -> None:
+    """With 500 ms, a machine that stalls for a moment ended requests, and a run with errors does not count."""
+    place = ProxyPlace("10.0.0.9:21", "10.0.0.9:22", ("10.0.0.1:1",))
+    argv = proxy_command(WEIR, settings(), None, place, {})
+    assert argv[argv.index("--timeout") + 1] == "5000ms"
+    assert "timeout: 5000\n" in proxy_files(settings(subject="nutcracker"), None, place, {})["conf"]

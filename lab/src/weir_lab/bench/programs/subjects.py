@@ -52,12 +52,15 @@ _NUTCRACKER_CONFIG = """{pool}:
   distribution: {distribution}
   auto_eject_hosts: false
   preconnect: true
-  timeout: 5000
+  timeout: {timeout_ms}
   server_connections: 1
   servers:
 {servers}
 """
 _NUTCRACKER_PLACEMENTS = {None: "ketama", "twemproxy/ketama": "ketama", "twemproxy/modula": "modula"}
+# How long proxies wait for a server, as `weir load` waits for them. A run with errors is invalid: with the 500 ms of weir's own default,
+# a machine that stalls for a moment would decide what is counted, and so would a study at a fifth of its speed.
+_TIMEOUT_MS = 5000
 # How often it sums up its counters: often enough that its answer at the end of a run is soon complete.
 _NUTCRACKER_STATS_MS = 100
 _FLAG = re.compile(r"^\s+(?:-\w, )?(--[a-z-]+)", re.MULTILINE)
@@ -148,7 +151,11 @@ def proxy_files(
         servers = "\n".join(f"    - {server}:1" for server in place.servers)
         distribution = _NUTCRACKER_PLACEMENTS[settings.placement]
         text = _NUTCRACKER_CONFIG.format(
-            pool=_NUTCRACKER_POOL, listen=place.listen, distribution=distribution, servers=servers
+            pool=_NUTCRACKER_POOL,
+            listen=place.listen,
+            distribution=distribution,
+            servers=servers,
+            timeout_ms=_TIMEOUT_MS,
         )
         return {CONFIG: text}
     filling = _filling(settings, place, files)
@@ -176,7 +183,7 @@ def proxy_records(abilities: Abilities, windows: str, trace: str) -> list[str]:
 
 
 def _weir_proxy(weir: Path, settings: Settings, place: ProxyPlace) -> list[str]:
-    argv = [str(weir), "proxy", "--listen", place.listen, "--admin", place.admin]
+    argv = [str(weir), "proxy", "--listen", place.listen, "--admin", place.admin, "--timeout", f"{_TIMEOUT_MS}ms"]
     if settings.engine is Engine.EVENT:
         argv += ["--threads", str(settings.proxy_threads)]
     elif settings.engine is Engine.POOL:
