@@ -43,6 +43,7 @@ PROGRAMS = Executables(WEIR, "memcached")
 @needs_network
 def test_a_sweep_on_namespaces_says_where_it_ran(tmp_path: Path) -> None:
     study, sweep, heard = small_study(tmp_path), tmp_path / "sweep", Heard()
+    study.write_text(f"{study.read_text()}\n[topology]\nawake = true\n")
     outcome = run_study(study, sweep, PROGRAMS, ["test"], heard, Wanted(testbed=TestbedKind.NETNS))
     # On a machine that is too busy to see the edges of half a second, an attempt may be invalid, and is made again.
     assert outcome.given_up == [], [verdict.reasons for verdict in heard.verdicts]

@@ -58,6 +58,13 @@ def test_a_study_names_links_quotas_and_cores_or_takes_the_defaults() -> None:
         parse_study(STUDY_TEXT + "\n[topology.links]\nserver_mbit = 50\n")
 
 
+def test_cores_that_are_kept_awake_are_other_machines() -> None:
+    """And a study that does not ask for it stays what it was before there was such a key."""
+    asleep, awake = Topology(speed=0.2), Topology(speed=0.2, awake=True)
+    assert "awake" not in asleep.as_built()
+    assert awake.as_built() == {**asleep.as_built(), "awake": True}
+
+
 def test_quotas_that_nobody_could_keep_are_refused() -> None:
     topology = Topology(cpu=Cpus(client=0.2, proxy=0.2, server=0.2))
     topology.require_room(Shape(clients=3, proxies=2, servers=4), cpus=2)

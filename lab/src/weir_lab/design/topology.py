@@ -76,6 +76,9 @@ class Topology(_Strict):
     links: Links = Links()
     cpu: Cpus = Cpus()
     cores: Cores = Cores()
+    awake: bool = False
+    """Whether a loop of the lowest priority keeps each core from sleeping while a run is made. A virtual machine's sleeping core is
+    woken by its host, which takes milliseconds where others use the host; links are then slower than they are built to be."""
 
     @property
     def built_links(self) -> Links:
@@ -125,6 +128,8 @@ class Topology(_Strict):
         reported = self.model_dump(mode="json")
         if self.speed == 1.0:
             del reported["speed"]  # sweeps that were made before there was one stay what they are
+        if not self.awake:
+            del reported["awake"]  # the same
         return reported
 
 

@@ -69,6 +69,9 @@ class MachineRecord(Record):
     """Its clock minus the lab's, where they are not the same."""
 
 
+AWAKE = "a loop of the lowest priority kept each core from sleeping in runs, because a host takes its time to wake it"
+
+
 class TestbedRecord(Record):
     """``weir.testbed/1``: machines and links, asked for and measured before the first run."""
 
@@ -79,6 +82,8 @@ class TestbedRecord(Record):
     machines: list[MachineRecord]
     speed: float = 1.0
     """The study's speed factor: rates and quotas of `machines` are the study's times this, delays are divided by it."""
+    awake: bool = False
+    """Whether a loop of the lowest priority kept each core from sleeping in runs."""
     delayed_by: str | None = None
     """What delays packets, and with which priority; ``None`` where nothing does."""
     round_trips: list[RoundTripRecord] = Field(default_factory=list)

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from weir_lab.bench.machine.processes import machine_busy_ns, machine_steal_ns, others_ns
+from weir_lab.bench.machine.processes import cpu_ns, machine_busy_ns, machine_steal_ns, others_ns
 from weir_lab.errors import TestbedError
 from weir_lab.records.formats.seconds import MachineSeconds
 
@@ -36,9 +36,13 @@ class Glance:
     stalled_ns: dict[str, int] = field(default_factory=dict)
 
 
-def glance(ours: Collection[int], stalled_ns: dict[str, int], pieces: tuple[int, int]) -> Glance:
-    """Now."""
-    return Glance(time.monotonic_ns(), machine_busy_ns(), machine_steal_ns(), others_ns(ours), pieces, stalled_ns)
+def glance(
+    ours: Collection[int], stalled_ns: dict[str, int], pieces: tuple[int, int], awake: Collection[int] = ()
+) -> Glance:
+    """Now. Processes that keep cores ``awake`` are as if the cores idled."""
+    busy_ns = machine_busy_ns() - sum(map(cpu_ns, awake))
+    others = others_ns({*ours, *awake})
+    return Glance(time.monotonic_ns(), busy_ns, machine_steal_ns(), others, pieces, stalled_ns)
 
 
 def seconds_of(start_unix_ns: int, cores: int, glances: Sequence[Glance]) -> MachineSeconds | None:

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from weir_lab.bench.machine.processes import others_ns, thread_times
+from weir_lab.bench.machine.processes import cpu_ns, others_ns, thread_times
 from weir_lab.bench.testbeds import TestbedKind, mean_piece_ns, network_between, use_between
 from weir_lab.design import Role
 from weir_lab.errors import TestbedError
@@ -14,7 +14,7 @@ from weir_lab.records import CpuRecord, RoleCpu
 from weir_lab.records.formats.seen import threads_between
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from weir_lab.bench.running.starting import Running
     from weir_lab.bench.testbeds import MachineState, NetworkState, Pieces, Testbed, Yardstick
@@ -43,9 +43,13 @@ class Edge:
 
 
 def take_edge(
-    testbed: Testbed, roles: dict[Role, list[Running]], clients: Sequence[Running], yardstick: Yardstick
+    testbed: Testbed,
+    roles: dict[Role, list[Running]],
+    clients: Sequence[Running],
+    yardstick: Yardstick,
+    awake: Collection[int] = (),
 ) -> Edge:
-    """Read everything now; CPU time first."""
+    """Read everything now; CPU time first. Processes that keep cores ``awake`` are as if the cores idled."""
     unix_ns, monotonic_ns = time.time_ns(), time.monotonic_ns()
     running = [one for members in roles.values() for one in members]
     role_ns = {role: sum(one.machine.cpu_ns(one.process) for one in members) for role, members in roles.items()}
@@ -58,7 +62,7 @@ def take_edge(
     return Edge(
         unix_ns=unix_ns,
         monotonic_ns=monotonic_ns,
-        busy_ns=testbed.busy_ns(),
+        busy_ns=testbed.busy_ns() - sum(map(cpu_ns, awake)),
         role_ns=role_ns,
         client_ns=client_ns,
         machines={one.machine.name: one.machine.state() for one in [*clients, *running]},
@@ -66,7 +70,9 @@ def take_edge(
         network=testbed.network(),
         pieces=yardstick.read(),
         threads=_threads({**roles, Role.CLIENT: list(clients)}) if is_here(testbed) else {},
-        others_ns=others_ns({one.process.popen.pid for one in [*clients, *running]}) if is_here(testbed) else None,
+        others_ns=others_ns({one.process.popen.pid for one in [*clients, *running]} | set(awake))
+        if is_here(testbed)
+        else None,
     )
 
 

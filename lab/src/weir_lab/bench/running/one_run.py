@@ -20,7 +20,7 @@ from weir_lab.bench.running.edges import Edge, cpu_between, is_here, take_edge
 from weir_lab.bench.running.loads import Fleet, fill, start_loads, watch
 from weir_lab.bench.running.profiling import Profiling
 from weir_lab.bench.running.proxies import RunningProxy, save_all, save_ends, seen_inside, start_proxies
-from weir_lab.bench.running.starting import Executables, Running, Starter, read_settings, start_servers
+from weir_lab.bench.running.starting import Executables, Running, Starter, keep_awake, read_settings, start_servers
 from weir_lab.bench.running.targets import delete_keys, own_keys
 from weir_lab.design import RequestPath, Role
 from weir_lab.errors import RecordError, TestbedError
@@ -28,7 +28,7 @@ from weir_lab.records import Command, write_json
 from weir_lab.records.formats.seconds import SECONDS_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
     from weir_lab.bench.machine.watching import Glance
@@ -149,15 +149,16 @@ def _watched(
     """Both edges; CPU time is read inside the interval between the two snapshots, so that the cost of a snapshot is in neither."""
     edges: list[Edge] = []
     profiled = [proxy.running for proxy in proxies] if job.profile else []
+    awake = {process.popen.pid for process in keep_awake(starter)}
     with (
         Profiling(starter, profiled) as profiling,
         starter.testbed.yardstick() as yardstick,
-        _watch(starter, job, fleet, roles, yardstick) as machine,
+        _watch(starter, job, fleet, roles, yardstick, awake) as machine,
     ):
 
         def first_edge() -> None:
             save_all(proxies, "before")
-            edges.append(take_edge(starter.testbed, roles, fleet.running, yardstick))
+            edges.append(take_edge(starter.testbed, roles, fleet.running, yardstick, awake))
             profiling.begin(job.plan.measured_s)
             machine.begin()
 
@@ -165,14 +166,21 @@ def _watched(
             seconds = machine.end()
             if seconds is not None:
                 write_json(starter.folder / SECONDS_FILE, seconds)
-            edges.append(take_edge(starter.testbed, roles, fleet.running, yardstick))
+            edges.append(take_edge(starter.testbed, roles, fleet.running, yardstick, awake))
             save_all(proxies, "after")
 
         watch(fleet, job.plan, first_edge, second_edge)
     return edges
 
 
-def _watch(starter: Starter, job: Job, fleet: Fleet, roles: dict[Role, list[Running]], yardstick: Yardstick) -> Watch:
+def _watch(
+    starter: Starter,
+    job: Job,
+    fleet: Fleet,
+    roles: dict[Role, list[Running]],
+    yardstick: Yardstick,
+    awake: Collection[int],
+) -> Watch:
     """Of a long run on this machine; of others it does nothing. Both edges are read while it does not look."""
     testbed = starter.testbed
     if job.plan.measured_s < _WATCHED_S or not is_here(testbed):
@@ -188,6 +196,7 @@ def _watch(starter: Starter, job: Job, fleet: Fleet, roles: dict[Role, list[Runn
             ours,
             {name: held_ns for name, held_ns in stalled.items() if held_ns is not None},
             (sum(one.count for one in pieces), sum(one.cpu_ns for one in pieces)),
+            awake,
         )
 
     return Watch(look, testbed.cores)

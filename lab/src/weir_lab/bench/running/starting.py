@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ __all__ = [
     "Running",
     "Starter",
     "accepts",
+    "keep_awake",
     "memcached_argv",
     "read_settings",
     "start_servers",
@@ -32,6 +34,14 @@ __all__ = [
 
 READY_S = 10.0
 _CONNECT_S = 1.0
+# SCHED_IDLE: it gives way at once to whatever else wants the core. Waiting instructions would make a host take the core away.
+_AWAKE = (
+    "import os\n"
+    "os.sched_setaffinity(0, {{{core}}})\n"
+    "os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\n"
+    "while True:\n"
+    "    pass\n"
+)
 # Connections that memcached must allow beside those of its clients: the lab's own, and pipelined ones of event loops.
 _SPARE_CONNECTIONS = 64
 
@@ -81,6 +91,16 @@ class Starter:
         for machine in machines:
             ports.append(next(port for port in machine.free_ports(len(machines)) if port not in ports))
         return ports
+
+
+def keep_awake(starter: Starter) -> list[Process]:
+    """Start what keeps cores from sleeping until the end of the run, where the testbed asks for it: a process for each core."""
+    return [
+        starter.processes.start(
+            "awake", f"awake-{core}", [sys.executable, "-I", "-S", "-c", _AWAKE.format(core=core)], abrupt=True
+        )
+        for core in starter.testbed.cores_awake()
+    ]
 
 
 def start_servers(starter: Starter, settings: Settings) -> tuple[list[Running], list[str]]:

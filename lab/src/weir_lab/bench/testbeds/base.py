@@ -129,6 +129,9 @@ class Testbed(Protocol):
     def network(self) -> NetworkState | None:
         """What the device between the machines did so far; ``None`` where there is none."""
 
+    def cores_awake(self) -> list[int]:
+        """Cores of this machine that are to be kept from sleeping while a run is made."""
+
     def own_processes(self) -> set[int]:
         """Processes of this machine that the testbed itself needs: neither roles nor others."""
 

@@ -147,6 +147,10 @@ class HostsTestbed:
     def network(self) -> None:
         """None of ours."""
 
+    def cores_awake(self) -> list[int]:
+        """None: hosts are whole machines."""
+        return []
+
     def own_processes(self) -> set[int]:
         """None on this machine."""
         return set()

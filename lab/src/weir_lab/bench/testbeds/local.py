@@ -75,6 +75,10 @@ class LocalTestbed:
     def network(self) -> None:
         """None of ours."""
 
+    def cores_awake(self) -> list[int]:
+        """None: nothing of a topology is built."""
+        return []
+
     def own_processes(self) -> set[int]:
         """None."""
         return set()

@@ -170,6 +170,10 @@ class NetnsTestbed:
             late_max_us=late.max_us if late else None,
         )
 
+    def cores_awake(self) -> list[int]:
+        """All that this process may use, where the topology asks for it."""
+        return sorted(os.sched_getaffinity(0)) if self._topology.awake else []
+
     def own_processes(self) -> set[int]:
         """The delay device."""
         return {self._device.pid} if self._device is not None else set()
@@ -226,6 +230,7 @@ class NetnsTestbed:
             machines=machines,
             speed=self._topology.speed,
             delayed_by=self._delayed_by(),
+            awake=self._topology.awake,
             round_trips=round_trips,
             measured_unix_ns=time.time_ns(),
             notes=notes,

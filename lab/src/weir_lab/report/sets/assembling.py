@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from weir_lab.design import Study, load_study
 from weir_lab.design.whole.sets import sweep_folder
 from weir_lab.errors import ReportError
+from weir_lab.records.places import AWAKE
 from weir_lab.report.common import Task, design_rows
 from weir_lab.report.numbers.comparing import basis_of
 from weir_lab.report.numbers.findings import SENTENCES_MAX
@@ -412,6 +413,8 @@ def _testbed_notes(sweeps: Sequence[SweepReadings]) -> list[tuple[str, str]]:
             notes.update(dict.fromkeys(sweep.testbed.notes))
             if sweep.testbed.delayed_by:
                 notes[f"packets are delayed by {sweep.testbed.delayed_by}"] = None
+            if sweep.testbed.awake:
+                notes[AWAKE] = None
             if sweep.speed != 1.0:
                 notes[
                     f"machines ran at {sweep.speed:g} of the study's speed: link rates and CPU quotas times that, delays divided by "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weir_lab.records.places import AWAKE
 from weir_lab.report.common import design_rows
 from weir_lab.report.page.blocks import Table, Text, Value
 from weir_lab.report.single.levels import factor_cells, factor_heads
@@ -107,6 +108,8 @@ def build_machines(testbed: TestbedRecord | None, targets: Sequence[str] = ()) -
         blocks.append(Text(speed, note=True))
     if testbed.delayed_by:
         blocks.append(Text(f"Packets between the machines are delayed by {testbed.delayed_by}.", note=True))
+    if testbed.awake:
+        blocks.append(Text(f"{AWAKE.capitalize()}.", note=True))
     if testbed.round_trips:
         trips = tuple(
             (

@@ -147,11 +147,14 @@ def _network_faults(cpu: CpuRecord) -> list[str]:
 
 
 def _too_full(run: Run) -> list[str]:
-    """With a quota for each machine, whether all of them, the network and the kernel leave some of the real machine."""
+    """With a quota for each machine, whether all of them, the network and the kernel leave some of the real machine.
+
+    What others used is not in it: they have a rule of their own, and are gone when the run is tried again.
+    """
     cpu, testbed = run.cpu, run.meta.testbed
     if cpu is None or testbed is None or testbed.shares_cpu or testbed.kind == "hosts":
         return []
-    used = cpu.busy_ns / cpu.interval_ns
+    used = (cpu.busy_ns - (cpu.others_ns or 0)) / cpu.interval_ns
     if used <= _FULL_MAX * cpu.cores:
         return []
     return [

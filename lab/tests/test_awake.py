@@ -1,0 +1,72 @@
+"""Cores that are kept from sleeping while a run is made: by processes that give way to all others, and that count as idling."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from namespaces import eventually
+from weir_lab.bench.machine.processes import Processes, cpu_ns
+from weir_lab.bench.machine.watching import glance
+from weir_lab.bench.running.edges import take_edge
+from weir_lab.bench.running.starting import Executables, Starter, keep_awake
+from weir_lab.bench.testbeds import TestbedKind, open_testbed
+from weir_lab.design.topology import Shape, Topology
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from weir_lab.bench.machine.processes import Process
+    from weir_lab.bench.testbeds import Testbed
+
+# CPU time by which readings must differ: much more than what happens between two of them.
+_SPENT_NS = 200_000_000
+
+
+@pytest.fixture
+def testbed(monkeypatch: pytest.MonkeyPatch) -> Testbed:
+    opened = open_testbed(TestbedKind.LOCAL, Topology(), Shape(1, 0, 1))
+    monkeypatch.setattr(opened, "cores_awake", lambda: [min(os.sched_getaffinity(0))])
+    return opened
+
+
+@pytest.fixture
+def awake(tmp_path: Path, testbed: Testbed) -> Iterator[Process]:
+    with Processes(tmp_path) as processes:
+        (process,) = keep_awake(Starter(processes, testbed, Executables(tmp_path / "weir", "memcached"), tmp_path))
+        pid = process.popen.pid
+        eventually(lambda: os.sched_getscheduler(pid) == os.SCHED_IDLE and cpu_ns(pid) > _SPENT_NS, "it loops")
+        yield process
+    assert process.popen.returncode is not None
+
+
+def test_it_gives_way_to_all_others_on_its_core(awake: Process) -> None:
+    assert os.sched_getaffinity(awake.popen.pid) == {min(os.sched_getaffinity(0))}
+    assert (awake.role, awake.name) == ("awake", f"awake-{min(os.sched_getaffinity(0))}")
+
+
+def test_its_time_counts_as_idling(awake: Process, testbed: Testbed) -> None:
+    pid = awake.popen.pid
+    with testbed.yardstick() as yardstick:
+        counted = take_edge(testbed, {}, [], yardstick)
+        left_out = take_edge(testbed, {}, [], yardstick, {pid})
+    assert counted.others_ns is not None
+    assert left_out.others_ns is not None
+    assert counted.others_ns - left_out.others_ns > _SPENT_NS / 2
+    assert counted.busy_ns - left_out.busy_ns > _SPENT_NS / 2
+    seen, unseen = glance([], {}, (0, 0)), glance([], {}, (0, 0), {pid})
+    assert seen.others_ns - unseen.others_ns > _SPENT_NS / 2
+    assert seen.busy_ns - unseen.busy_ns > _SPENT_NS / 2
+
+
+def test_testbeds_keep_cores_awake_where_the_topology_asks_for_it() -> None:
+    shape = Shape(1, 0, 1)
+    for kind, topology, cores in (
+        (TestbedKind.LOCAL, Topology(awake=True), []),
+        (TestbedKind.NETNS, Topology(awake=True), sorted(os.sched_getaffinity(0))),
+        (TestbedKind.NETNS, Topology(), []),
+    ):
+        assert open_testbed(kind, topology, shape).cores_awake() == cores
