@@ -14,6 +14,7 @@ from weir_lab.report.common import (
     STAGE_LOOKS,
     Series,
     Task,
+    binned,
     by_workload,
     cell_words,
     figure,
@@ -25,6 +26,7 @@ from weir_lab.report.common import (
     series_of,
     speed_note,
     stage_bar,
+    unit_of,
     with_tables,
 )
 from weir_lab.report.numbers.comparing import response_of, throughput_of
@@ -320,33 +322,27 @@ def stage_histograms(task: Task, cell: CellReadings) -> Figure | None:
     panels = []
     for stage in ("dispatch", "queue", "backend", "reply"):
         bars: list[Bar] = []
+        unit = "ms"
         for operation in operations[:1]:
             merged = cell.merged(stage_times(operation, stage))
             if merged is not None and merged.total:
-                bars = _bins(merged, stage)
+                unit = unit_of(merged.percentile(99.5) or 1)
+                bars = _bins(merged, stage, unit)
         if bars:
-            panels.append(
-                Panel(f"stage {stage}", Axis("Time up to (ms)"), Axis("Share (%)"), bars=tuple(bars), parts=STAGE_LOOKS)
-            )
+            axis = Axis(f"Time up to ({unit})")
+            panels.append(Panel(f"stage {stage}", axis, Axis("Share (%)"), bars=tuple(bars), parts=STAGE_LOOKS))
     text = (
         f"All {operations[0].upper() if operations else ''} requests of {count_text(len(cell.runs), 'run')} at {cell_words(cell)}; "
-        "bins of equal width up to the 99.5th percentile, what lies above is left out."
+        f"{_BINS} bins at most, of equal and round width, up to the 99.5th percentile; what lies above is left out."
     )
     return figure(
         task, "stage-histograms", f"Distribution of the stages at the maximum ({cell_words(cell)})", panels, text
     )
 
 
-def _bins(times: Histogram, part: str) -> list[Bar]:
+def _bins(times: Histogram, part: str, unit: str) -> list[Bar]:
     top = times.percentile(99.5) or times.percentile(50.0) or 1
-    edges = [top * (index + 1) / _BINS for index in range(_BINS)]
-    counts = [times.count_up_to(int(edge)) for edge in edges]
-    shares = np.diff([0, *counts]) / times.total * 100.0
-    return [Bar(_edge(edge), ((part, float(share)),)) for edge, share in zip(edges, shares, strict=True)]
-
-
-def _edge(ns: float) -> str:
-    return f"{ns / 1e6:.3g}"
+    return binned(times, top, _BINS, part, unit)
 
 
 def _printed(task: Task) -> list[Printed]:

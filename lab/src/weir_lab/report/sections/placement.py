@@ -94,7 +94,7 @@ def build(task: Task) -> list[Block]:
         Line("largest distance", tuple(ours), LOOKS[0]),
         Line("mean distance by chance", tuple(chance), LOOKS[7], "plain"),
     )
-    panel = Panel("", Axis("Servers", ticks=ticks), Axis("Statistical distance (share of keys)"), lines)
+    panel = Panel("keys", Axis("Servers", ticks=ticks), Axis("Statistical distance (share of keys)"), lines)
     drawn = figure(
         task,
         "distance",

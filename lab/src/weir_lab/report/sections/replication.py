@@ -407,6 +407,7 @@ def _over_writes(
         lines.append(Line(label, tuple(one for one in marks if one), LOOKS[place % len(LOOKS)]))
     panel = Panel("", _percent_axis(cells), Axis(axis), tuple(line for line in lines if line.marks))
     title = axis.split(" (", maxsplit=1)[0]
+    panel = Panel(title, _percent_axis(cells), Axis(axis), tuple(line for line in lines if line.marks))
     return figure(task, name, f"{title} over the share of writes", [panel], method(cells))
 
 
@@ -442,7 +443,7 @@ def _relative(task: Task, cells: Sequence[CellReadings]) -> Figure | None:
                 marks.append(Mark(at, 1 + change.percent / 100, 1 + change.low / 100, 1 + change.high / 100))
         if marks:
             lines.append(Line(label, tuple(marks), LOOKS[place % len(LOOKS)]))
-    panel = Panel("", _percent_axis(cells), Axis("SET response time (times the base)"), tuple(lines))
+    panel = Panel("SET", _percent_axis(cells), Axis("SET response time (times the base)"), tuple(lines))
     text = method(cells, "bars are 95 % Welch intervals on the ratio to the smallest share of writes of the same line")
     return figure(task, "relative", "SET response time relative to the fewest writes", [panel], text)
 
