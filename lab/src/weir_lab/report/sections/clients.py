@@ -467,6 +467,7 @@ def _knees(task: Task, lines: Sequence[Series]) -> Table | None:
 
 def _laws(task: Task, lines: Sequence[Series]) -> Table:
     rows: list[tuple[Entry, ...]] = []
+    sampled = any(cell.of(lambda run: run.socket_wait_s) for one in lines for cell in one.cells)
     for one in lines:
         for cell in one.cells:
             counted = cell.of(lambda run: run.proxy_throughput)
@@ -486,13 +487,19 @@ def _laws(task: Task, lines: Sequence[Series]) -> Table:
                     if counted
                     else "–",
                     over(outside, 1e3, signed=True) if outside else "–",
+                    *((level_value(cell, lambda run: run.socket_wait_s, 1e3),) if sampled else ()),
                     Value(len(cell.runs)),
                 )
             )
     return Table(
         f"{task.spec.name}-laws",
         "All cells, and the laws on them: response time against N / X (interactive law), throughput at the proxy against the clients', "
-        "and the part of the clients' time that lies outside the proxy. 95 % intervals over runs.",
+        "and the part of the clients' time that lies outside the proxy. 95 % intervals over runs."
+        + (
+            " In its sockets: of sampled requests, until the network thread had read them; a part of what is outside."
+            if sampled
+            else ""
+        ),
         (
             "Workload",
             "Series",
@@ -503,6 +510,7 @@ def _laws(task: Task, lines: Sequence[Series]) -> Table:
             "Law",
             "Proxy against client X (%)",
             "Outside the proxy (ms)",
+            *(("In its sockets (ms)",) if sampled else ()),
             "Runs",
         ),
         tuple(rows),
