@@ -36,7 +36,7 @@ from weir_lab.report.numbers.readings import stage_s, stage_times
 from weir_lab.report.numbers.stations import bottleneck, link_bounds, tightest, usages
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Bar, Line, Mark, Panel
-from weir_lab.report.printed_times import means_beside
+from weir_lab.report.printed_times import distributions_beside, means_beside, stages_beside
 from weir_lab.report.sections.comparisons.summaries import study_tables
 from weir_lab.theory.fitting.knee import Curve, Knee, find_knee
 from weir_lab.theory.histogram import Histogram
@@ -77,7 +77,8 @@ def build(task: Task) -> list[Block]:
     maxima = _maxima(task, lines)
     tables: list[Block | None] = [maxima, *study_tables(task)]
     behind: list[Block | None] = [_knees(task, own), _laws(task, own), _stations(task, own)]
-    behind.append(means_beside(task, [cell for one in own for cell in one.cells]))
+    cells = [cell for one in own for cell in one.cells]
+    behind += [stages_beside(task, cells), means_beside(task, cells), distributions_beside(task, cells)]
     return [
         *_sentences(task, own),
         *with_tables([*tables, *figures, *behind, _log2(task, maximum_over(task, own).cell)]),
@@ -346,7 +347,9 @@ def _bins(times: Histogram, part: str, unit: str) -> list[Bar]:
 
 
 def _printed(task: Task) -> list[Printed]:
-    return [one for source in task.spec.published for one in printed_maxima(task.label, source)]
+    """Maxima that the study printed: those at the clients, as ours are, where it printed several. The study's own summary has all."""
+    found = [one for source in task.spec.published for one in printed_maxima(task.label, source)]
+    return [one for one in found if one.where.endswith("client")] or found
 
 
 def _maxima(task: Task, lines: Sequence[Series]) -> Table:

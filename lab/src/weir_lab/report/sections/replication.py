@@ -24,7 +24,7 @@ from weir_lab.report.numbers.readings import OPERATION_NAMES, operation_s, opera
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
-from weir_lab.report.printed_times import quartiles_beside
+from weir_lab.report.printed_times import distributions_beside, quartiles_beside
 from weir_lab.theory.stats import FALSE_DISCOVERIES, benjamini_hochberg
 from weir_lab.theory.units import change_text, count_text
 
@@ -62,6 +62,7 @@ def build_replication(task: Task) -> list[Block]:
                 *figures,
                 _effects(task, cells, over_writes=False),
                 quartiles_beside(task, cells),
+                distributions_beside(task, cells),
             ]
         ),
     ]
@@ -91,7 +92,13 @@ def build_writes(task: Task) -> list[Block]:
     return [
         *_writes_sentences(cells),
         *with_tables(
-            [_cells_table(task, cells), *figures, _relative_table(task, cells), _effects(task, cells, over_writes=True)]
+            [
+                _cells_table(task, cells),
+                *figures,
+                _relative_table(task, cells),
+                _effects(task, cells, over_writes=True),
+                distributions_beside(task, cells),
+            ]
         ),
     ]
 
@@ -504,7 +511,24 @@ def _relative_table(task: Task, cells: Sequence[CellReadings]) -> Table:
 
 
 def _writes_sentences(cells: Sequence[CellReadings]) -> list[Text]:
-    return [Text("What the data say:", tuple(_writes_points(cells)))]
+    return [Text("What the data say:", (*_writes_points(cells), *_best_and_worst(cells)))]
+
+
+def _best_and_worst(cells: Sequence[CellReadings]) -> list[str]:
+    """The settings with the largest and the smallest throughput, relative to the base as the table has them."""
+    rows = relative_rows(cells)
+    if len(rows) < 3:
+        return []
+    (best, high), (worst, low) = max(rows, key=lambda row: row[1].value), min(rows, key=lambda row: row[1].value)
+    return [
+        f"Of {len(rows)} settings the largest mean throughput is that of {_setting_text(best)}, {high.text} times the base, and the "
+        f"smallest that of {_setting_text(worst)}, {low.text} times; the ends of many are further apart by chance alone."
+    ]
+
+
+def _setting_text(cell: CellReadings) -> str:
+    settings = cell.settings
+    return f"S = {settings.servers}, R = {settings.replicas}, {100 * settings.write_ratio:g} % writes"
 
 
 def _writes_points(cells: Sequence[CellReadings]) -> list[str]:
