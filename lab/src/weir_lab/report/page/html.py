@@ -17,7 +17,7 @@ import jinja2
 from weir_lab import __version__
 from weir_lab.errors import ReportError
 from weir_lab.report.page.arranging import DATA, Arranged, arrange
-from weir_lab.report.page.blocks import Figure, Section, Table, Text, Value
+from weir_lab.report.page.blocks import KNOWN_ERRORS, Figure, Section, Table, Text, Value
 from weir_lab.report.page.charts import draw, legend_of, shared_reaches, swatch
 from weir_lab.report.page.complete import require_complete
 from weir_lab.report.page.data import data_link
@@ -58,6 +58,7 @@ def html_page(report: Report) -> str:
         verdicts=_VERDICTS,
         expected=_EXPECTED,
         limits=LIMITS,
+        wrong=[(section, table) for section in report.sections for table in section.blocks if _is_of_errors(table)],
         version=__version__,
         rebuild="How to rebuild and verify" if report.summary else "How to rebuild",
     )
@@ -90,6 +91,8 @@ def markdown_page(report: Report) -> str:
         out += _expectations(section) or [f"Hypothesis: {section.hypothesis}", ""]
         if section.missing:
             out += [f"**{section.missing_as.capitalize()}:** {section.missing}", ""]
+        if section.lacks:
+            out += ["**In the study and not on this page:**", "", *(f"- {one}" for one in section.lacks), ""]
         for block in section.blocks:
             out += _markdown(block)
     out += [
@@ -101,6 +104,10 @@ def markdown_page(report: Report) -> str:
         "",
     ]
     return "\n".join(out)
+
+
+def _is_of_errors(block: Block) -> bool:
+    return isinstance(block, Table) and block.name.endswith(KNOWN_ERRORS)
 
 
 def _expectations(section: Section) -> list[str]:

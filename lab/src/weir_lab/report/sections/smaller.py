@@ -19,7 +19,7 @@ from weir_lab.report.common import (
 from weir_lab.report.numbers.published import errors_at
 from weir_lab.report.numbers.readings import stage_s
 from weir_lab.report.oracles import read_table
-from weir_lab.report.page.blocks import Table, Text, Value, over
+from weir_lab.report.page.blocks import KNOWN_ERRORS, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Panel
 
 if TYPE_CHECKING:
@@ -287,7 +287,7 @@ def error_table(task: Task) -> Table | None:
     if not found:
         return None
     return Table(
-        f"{task.spec.name}-known-errors",
+        f"{task.spec.name}{KNOWN_ERRORS}",
         "Printed wrongly in the study, with what is right.",
         ("Where", "What", "Printed", "Right", "Why"),
         tuple(

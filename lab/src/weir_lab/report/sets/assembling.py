@@ -227,6 +227,7 @@ def _section(
             {_key(sources, one): one.run_names for one in sweeps + events},
             concluded,
             {_key(sources, one): one.invalid_names for one in sweeps + events if one.invalid},
+            lacks=tuple(one.text for one in spec.lacks),
         ),
         line,
         task,
