@@ -3,7 +3,7 @@
 ``blocks``      values with intervals, tables, figures, sections
 ``arranging``   in which order a page shows a section
 ``charts``      panels as inline SVG
-``diagrams``    networks of queues as inline SVG
+``drawings``    networks of queues, and machines with their links, as inline SVG
 ``data``        the data of a figure as a link
 ``complete``    what no page may hold
 ``html``        the page, and Markdown

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from weir_lab.errors import RecordError, ReportError
 from weir_lab.report.page.blocks import Expectation, Finding
+from weir_lab.report.sets.kept import holds_records, kept_twin
+from weir_lab.report.sets.system import SYSTEM
 from weir_lab.report.sets.twin import SCHEMA, read_twin
 
 if TYPE_CHECKING:
@@ -172,7 +174,7 @@ def _whole(path: Path, twin: Mapping[str, Any]) -> Whole:
         str(twin["testbed"]),
         tuple(twin["summary"]),
         tuple((str(name), str(value)) for name, value in twin["facts"]),
-        tuple(_part(section) for section in twin["sections"]),
+        tuple(_part(section) for section in twin["sections"] if section["name"] != SYSTEM),
     )
 
 
