@@ -262,7 +262,9 @@ def _sides(task: Task, cells: Sequence[CellReadings]) -> Figure | None:
     for place, (name, value) in enumerate(values):
         marks = [mark(cell, float(index), value, 1e3) for index, cell in enumerate(ordered)]
         lines.append(Line(name, tuple(one for one in marks if one), LOOKS[place]))
-    panel = Panel("", Axis("", names=names), Axis("Response time (ms)"), tuple(line for line in lines if line.marks))
+    panel = Panel(
+        "all requests", Axis("", names=names), Axis("Response time (ms)"), tuple(line for line in lines if line.marks)
+    )
     text = (
         method(cells)
         + " S servers, R replicas, share of writes. Between the lines: network, clients, and bytes that no stamp saw yet."
@@ -412,7 +414,6 @@ def _over_writes(
     for place, (label, group) in enumerate(_groups(cells).items()):
         marks = [mark(cell, 100 * cell.settings.write_ratio, value, scale) for cell in group]
         lines.append(Line(label, tuple(one for one in marks if one), LOOKS[place % len(LOOKS)]))
-    panel = Panel("", _percent_axis(cells), Axis(axis), tuple(line for line in lines if line.marks))
     title = axis.split(" (", maxsplit=1)[0]
     panel = Panel(title, _percent_axis(cells), Axis(axis), tuple(line for line in lines if line.marks))
     return figure(task, name, f"{title} over the share of writes", [panel], method(cells))
