@@ -378,7 +378,7 @@ def test_the_studys_summary_of_proxies_has_ours_beside_it(folder: Path, report: 
     printed = PublishedSource(table="max_throughput_middleware", where={"middlewares": "2"})
     spec = spec.model_copy(update={"published": [printed], "errors": ["3.3 table"]})
     assert report.sections
-    (table,) = study_tables(Task(spec, (read_cells("t-full.toml", folder / "t-full"),), (), "S5"))
+    table, stages = study_tables(Task(spec, (read_cells("t-full.toml", folder / "t-full"),), (), "S5"))
     rows = {(str(row[0]), str(row[1])): row for row in table.rows}
     assert str(rows["Reads, at the clients", "ours"][2]) == "no run"
     assert [one.value for one in rows["Writes, at the clients", "S5"][2:4] if isinstance(one, Value)] == [
@@ -390,6 +390,10 @@ def test_the_studys_summary_of_proxies_has_ours_beside_it(folder: Path, report: 
     at_clients = rows["Writes, at the clients", "ours"][2]
     assert isinstance(at_clients, Value)
     assert at_clients.value == pytest.approx(15_702.0, rel=0.01)
+    assert len(stages.rows) == 8
+    for row in stages.rows:
+        means = [one.value for one in row[3:] if isinstance(one, Value)]
+        assert sum(means[:-1]) == pytest.approx(means[-1])
 
 
 def test_a_report_with_expectations_is_verified_from_its_records(folder: Path) -> None:

@@ -1,10 +1,11 @@
-"""Kept records: a report is rebuilt from them alone, a planted change is found, and they do not go stale."""
+"""Kept records: a report and the gallery are rebuilt from them alone, a planted change is found, and they do not go stale."""
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -18,14 +19,20 @@ from weir_lab.bench.machine.facts import commit_of
 from weir_lab.bench.sweep.sets import take_files
 from weir_lab.cli import app
 from weir_lab.design import content_sha256
-from weir_lab.errors import RecordError
+from weir_lab.errors import RecordError, ReportError
 from weir_lab.records import write_json
 from weir_lab.records.sharing.files import read_kept, write_kept
 from weir_lab.records.sharing.numbers import histogram_of, numbers_of, plain_histogram, text_of
-from weir_lab.report.sets import Sources, assemble, write_report
+from weir_lab.report.page.data import data_of
+from weir_lab.report.page.numbers import pages_compared
+from weir_lab.report.sets import Sources, assemble, gallery, write_report
+from weir_lab.report.sets.gallery import build_gallery
 from weir_lab.report.sets.kept import bring_back, holds_records, keep, verify_kept
 from weir_lab.report.sets.twin import SCHEMA as TWIN
 from weir_lab.theory.histogram import Bounds, Histogram
+
+if TYPE_CHECKING:
+    from weir_lab.report.sets.gallery import Shown
 
 DATA = Path(__file__).parent / "data" / "whole"
 SET = """
@@ -148,6 +155,90 @@ def test_what_was_brought_back_is_kept_as_it_was(kept: Path, tmp_path: Path) -> 
         bring_back(kept, root)
 
 
+@pytest.fixture(scope="module")
+def little(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Records of a study with one section, in a tree laid out like the repository; tests must not change them."""
+    tree = tmp_path_factory.mktemp("little")
+    root = tree / "runs" / "small-quick-netns"
+    study_set = take_files(DATA / "small.set.toml", root)
+    one = study_set.model_copy(update={"sections": [part for part in study_set.sections if part.name == "baseline"]})
+    whole = (root / "studies" / "small.set.toml").read_text().split("[[sections]]\n")
+    (root / "studies" / "small.set.toml").write_text(whole[0] + "[[sections]]\n" + whole[2])
+    write_whole(root, one, Truth())
+    write_report(assemble(one, Sources(root, root / "studies"), "quick", "netns"), root)
+    return keep(root, tree / "records" / "small-quick-netns").folder
+
+
+@pytest.fixture(scope="module")
+def shown(little: Path) -> tuple[Path, list[Shown]]:
+    """The gallery of these records; tests must not change it."""
+    folder = little.parents[1] / "docs" / "gallery"
+    folder.parent.mkdir()
+    return folder, build_gallery([little], folder, ["s1", "small"])
+
+
+def test_a_gallery_is_built_from_records_and_each_page_verifies_in_its_tree(shown: tuple[Path, list[Shown]]) -> None:
+    folder, (page,) = shown
+    assert {file.name for file in folder.iterdir()} == {"small.html", "small.md", "small-data", "index.html"}
+    assert page.numbers > 300
+    assert page.made.startswith("pace quick, testbed netns, 24 runs of commit ")
+    text = page.page.read_text()
+    assert f"weir-lab verify docs/gallery/{page.page.name}" in text
+    assert "records/small-quick-netns/t-direct.kept.zst" in text
+    assert "data:text/csv" not in text
+    linked = re.findall(r'href="(small-data/[^"]+)"', text)
+    assert sorted(linked) == sorted(f"small-data/{file.name}" for file in (folder / "small-data").iterdir())
+    assert all((folder / one).read_text().count("\n") > 1 for one in linked)
+    index = (folder / "index.html").read_text()
+    assert '<a href="small.html">small</a>' in index
+    assert "Missing: S1." in index
+    found = CliRunner().invoke(app, ["verify", str(page.page)])
+    assert found.exit_code == 0, found.output
+    assert f"{page.numbers:,} numbers computed again, 0 differences" in found.output
+
+
+def test_a_number_that_was_changed_on_a_page_or_in_its_data_is_found(
+    shown: tuple[Path, list[Shown]], tmp_path: Path
+) -> None:
+    folder = shutil.copytree(shown[0], tmp_path / "gallery")
+    text = (folder / "small.html").read_text()
+    assert list(pages_compared(text, text, folder)) == []
+    worded = text.replace("<caption>", "<caption>In other words: ").replace("<p>", "<p>42 times ")
+    assert list(pages_compared(worded, text, folder)) == []
+    table = re.search(r'<table id="baseline-maxima">.*?<td class="n">(\d)', text, re.DOTALL)
+    assert table is not None
+    changed = f"{text[: table.end() - 1]}{(int(table[1]) + 1) % 10}{text[table.end() :]}"
+    (found,) = pages_compared(changed, text, shown[0])
+    assert found.startswith("in baseline-maxima: ")
+    held = re.sub(r">holds</td>", ">does not hold</td>", text, count=1)
+    assert held != text
+    assert len(list(pages_compared(held, text, shown[0]))) == 1
+    data = next((folder / "small-data").iterdir())
+    data.write_text(data.read_text()[:-2] + "7\n")
+    assert data_of(text, shown[0]) != ""
+    again = re.sub(r'href="small-data', f'href="{shown[0].absolute()}/small-data', text)
+    assert [one.split(":")[0] for one in pages_compared(text, again, folder)] == [f"in fig-{data.stem}"]
+    data.unlink()
+    with pytest.raises(RecordError, match=r"\.csv: cannot be read .*Bring it back"):
+        list(pages_compared(text, again, folder))
+
+
+def test_a_gallery_is_refused_where_a_page_is_large_or_numbers_are_not_those_that_were_kept(
+    little: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(gallery, "PAGE_BYTES_MAX", 1000)
+        with pytest.raises(ReportError, match="bytes, not less than 1,000"):
+            build_gallery([little], tmp_path / "large", [])
+    changed = shutil.copytree(little, tmp_path / "changed")
+    (file,) = changed.glob("*.json.zst")
+    twin = read_kept(file, TWIN)
+    table_of(twin, "baseline-maxima")["rows"][0][3]["value"] *= 1.01
+    write_kept(file, twin)
+    with pytest.raises(ReportError, match="are not those of the report that was kept"):
+        build_gallery([changed], tmp_path / "refused", [])
+
+
 def planted(kept: Path, out: Path, change: Any) -> tuple[str, ...]:
     """What is found when one kept sweep is changed."""
     shutil.copytree(kept, out)
@@ -190,6 +281,39 @@ def test_records_do_not_go_stale_when_a_report_says_something_else(kept: Path, t
     del twin["sweeps"]
     write_kept(file, twin)
     assert verify_kept(earlier).verified.differences == ("/sweeps: missing in the report",)
+
+
+def table_of(twin: dict[str, Any], name: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(
+        block for part in twin["sections"] for block in part["blocks"] if block.get("name") == name
+    )
+    return found
+
+
+def test_a_later_report_may_say_more_and_must_say_what_an_earlier_one_did(little: Path, tmp_path: Path) -> None:
+    """Sections, tables and columns came one after the other."""
+    earlier = shutil.copytree(little, tmp_path / "earlier")
+    (file,) = earlier.glob("*.json.zst")
+    twin = read_kept(file, TWIN)
+    assert twin["sections"].pop(0)["name"] == "system"
+    (part,) = twin["sections"]
+    part["blocks"] = [one for one in part["blocks"] if one.get("name") != "baseline-laws"]
+    maxima = table_of(twin, "baseline-maxima")
+    place = maxima["columns"].index("Clients")
+    for row in [maxima["columns"], *maxima["rows"]]:
+        row.pop(place)
+    write_kept(file, twin)
+    assert verify_kept(earlier).verified.differences == ()
+    maxima["rows"].pop()
+    maxima["columns"][maxima["columns"].index("R (ms)")] = "Other (ms)"
+    part["blocks"].append({"block": "table", "name": "gone", "caption": "", "columns": [], "rows": []})
+    part["findings"].pop()
+    write_kept(file, twin)
+    found = [re.sub(r": .*", "", one) for one in verify_kept(earlier).verified.differences]
+    at = "/sections/baseline/blocks/baseline-maxima/cells"
+    others = {"/sections/baseline/blocks/gone", "/sections/baseline/findings"}
+    assert {f"{at}/X (requests/s)", f"{at}/Other (ms)", *others} <= set(found)
+    assert all(one.startswith(at) for one in found if one not in others)
 
 
 def test_a_commit_is_that_of_the_checkout_or_unknown(tmp_path: Path) -> None:

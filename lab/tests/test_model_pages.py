@@ -13,7 +13,7 @@ from weir_lab.design.whole.sets import DEFAULT_MARGINS, SectionSpec
 from weir_lab.report.common import Task, series_of
 from weir_lab.report.numbers.readings import read_cells
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
-from weir_lab.report.page.diagrams import Box, diagram_of, draw_diagram
+from weir_lab.report.page.drawings.queues import Box, diagram_of, draw_diagram
 from weir_lab.report.page.html import figure_html
 from weir_lab.report.sections import models
 from weir_lab.report.sections.models import layouts

@@ -1,4 +1,4 @@
-"""Kept records give the numbers and verdicts of their reports: the smallest study here, all in tests marked long."""
+"""Kept records give the numbers and verdicts of their reports and of the gallery: the smallest study here, all in tests marked long."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from weir_lab.report.sets.kept import holds_records, verify_kept
+from weir_lab.report.sets.kept import holds_records, kept_twin, verify_kept, verify_page
 
-RECORDS = Path(__file__).parents[2] / "records"
+ROOT = Path(__file__).parents[2]
+RECORDS, GALLERY = ROOT / "records", ROOT / "docs" / "gallery"
 FOLDERS = sorted(path for path in RECORDS.glob("*") if path.is_dir())
 NONE_YET = "no records are kept yet: records/ has no folder; `weir-lab keep runs/NAME` makes one"
 
@@ -40,8 +41,10 @@ def test_every_folder_holds_the_records_of_a_study(folder: Path) -> None:
 
 
 def require_verified(folder: Path) -> None:
-    """Rebuilt from the records alone; the first differences say where."""
-    found = verify_kept(folder)
-    assert found.verified.differences == (), "\n".join(found.verified.differences[:20])
+    """Rebuilt from the records alone; the first differences say where. A page of the gallery must be that of its records."""
+    page = GALLERY / f"{kept_twin(folder)[1]['name']}.html"
+    found = verify_page(page, folder) if page.exists() else verify_kept(folder)
+    differences = "\n".join(found.verified.differences[:20])
+    assert found.verified.differences == (), f"{differences}\nscripts/gallery makes the pages again"
     assert found.runs > 0
     assert found.verified.numbers > 0

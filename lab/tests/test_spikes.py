@@ -16,7 +16,8 @@ from weir_lab.records.formats.seconds import MachineSeconds
 from weir_lab.records.sharing.packing import plain_seconds
 from weir_lab.records.sharing.unpacking import seconds_of_plain
 from weir_lab.records.windows import Window
-from weir_lab.report.sections.traces import CANNOT_TELL, DRIFTS, STABLE, Steadiness, _merged, spikes_of
+from weir_lab.report.sections import traces
+from weir_lab.report.sections.traces import CANNOT_TELL, DRIFTS, STABLE, Steadiness, _merged, spikes_of, steadiness
 from weir_lab.theory.stats import Spike, coincidences, find_spikes
 
 if TYPE_CHECKING:
@@ -164,3 +165,20 @@ def test_a_spike_of_one_window_stays_in_a_drawing_of_merged_windows() -> None:
     merged = _merged(windows, [100.0] * 7 + [20.0] + [100.0] * 7)
     assert (merged.x, merged.low, merged.high) == (0.0, 20.0, 100.0)
     assert 94.0 < merged.y < 95.0
+
+
+@pytest.mark.parametrize(("drift", "cut", "said"), [(0.0, 60, STABLE), (-0.2, 0, DRIFTS)])
+def test_a_warm_up_is_cut_before_the_verdict_and_a_drift_is_not(
+    drift: float, cut: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(5)
+    rates = 10_000.0 * np.linspace(1.0, 1.0 + drift, 600) * (1.0 + 0.02 * rng.standard_normal(600))
+    if not drift:
+        rates[:60] *= np.linspace(0.3, 0.8, 60)
+    windows = [Window(float(n), 1.0, round(rate), 10**9, None) for n, rate in enumerate(rates)]
+    monkeypatch.setattr(traces, "windows_of_run", lambda *_: windows)
+    run = SimpleNamespace(run=SimpleNamespace(folder=None), load=None, law_deviation=0.0)
+    found = steadiness(cast("Reading", run), 1)
+    assert found is not None
+    assert (found.cut, len(found.windows), found.verdict()) == (cut, 600, said)
+    assert found.cv_percent < 8.0

@@ -20,6 +20,7 @@ from synthetic_whole import Truth, write_whole
 from weir_lab.bench.sweep.sets import take_files
 from weir_lab.cli import app
 from weir_lab.errors import RecordError, ReportError
+from weir_lab.records.sharing.files import write_kept
 from weir_lab.report.page.blocks import Table
 from weir_lab.report.page.html import html_page
 from weir_lab.report.sets import Sources, assemble, write_report
@@ -284,6 +285,32 @@ def slower(path: Path, speed: float) -> None:
                 for mark in (mark for panel in block["panels"] for line in panel["lines"] for mark in line["marks"]):
                     mark |= {key: mark[key] * speed for key in ("y", "low", "high") if mark.get(key) is not None}
     path.write_text(json.dumps(found))
+
+
+def test_kept_records_stand_for_their_reports(root: Path, tmp_path: Path) -> None:
+    """Nights leave records, and pages are elsewhere."""
+    records, pages = tmp_path / "records", tmp_path / "pages"
+    pages.mkdir()
+    for name in ("s3", "s5"):
+        folder = records / f"{name}-night-netns"
+        shutil.copytree(root / f"{name}-quick-netns" / "studies", folder / "studies")
+        write_kept(folder / f"{name}.json.zst", twin(root, name))
+        (pages / f"{name}.html").write_text("")
+    there, kept = find_wholes([root]), find_wholes([records])
+    assert [
+        dataclasses.replace(one, path=here.path, page=here.page) for one, here in zip(kept, there, strict=True)
+    ] == there
+    out = pages / "index.html"
+    done = CliRunner().invoke(app, ["index", str(records), "--out", str(out), "--pages", str(pages)])
+    assert done.exit_code == 0, done.output
+    assert '<a href="s3.html">S3</a>' in out.read_text()
+    folders = [str(records / f"{name}-night-netns") for name in ("s3", "s5")]
+    done = CliRunner().invoke(app, ["pair", *folders, "--out", str(pages / "pair.html"), "--pages", str(pages)])
+    assert done.exit_code == 0, done.output
+    assert '<a href="s5.html">S5</a>' in (pages / "pair.html").read_text()
+    shutil.copy(next(records.rglob("s3.json.zst")), records / "s5-night-netns" / "s3.json.zst")
+    with pytest.raises(RecordError, match=r"2 reports .* in it, not one"):
+        find_wholes([records])
 
 
 def test_rates_are_compared_at_the_speed_of_the_studies(root: Path, wholes: list[Whole], tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from sshd import folders_of_agents, hosts, needs_sshd
 from synthetic import STUDY_TEXT
 from test_delaying import needs_device
 from test_run import LAB, WEIR, Heard, needs_programs, processes_writing_into, small_study
-from weir_lab.bench.links import measure_bounds, read_bounds, values_per_s
+from weir_lab.bench.links import VALUE_BYTES, measure_bounds, read_bounds
 from weir_lab.bench.network import Link, Network, run_in, this_process
 from weir_lab.bench.running import Executables
 from weir_lab.bench.sweep.run import Wanted, run_study
@@ -293,7 +293,7 @@ def test_links_are_loaded_and_recorded(tmp_path: Path) -> None:
     for pair in record.pairs:
         assert pair.wire_bytes
         assert pair.one_way_lost == 0
-        assert values_per_s(pair) > 0
+        assert pair.values_per_s(VALUE_BYTES) > 0
     assert read_bounds(tmp_path / "links") == record
     shown = CliRunner().invoke(app, ["links", str(tmp_path / "links"), "--show"])
     assert "proxy-0 to server-0" in shown.output

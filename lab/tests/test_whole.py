@@ -14,11 +14,13 @@ import pytest
 from synthetic_whole import HEADERS, Truth, write_whole
 from weir_lab.bench.sweep.sets import take_files
 from weir_lab.errors import ReportError
+from weir_lab.report.common import Task
 from weir_lab.report.numbers.readings import read_cells
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.arranging import arrange
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
 from weir_lab.report.page.html import html_page
+from weir_lab.report.sections.smaller import build_links
 from weir_lab.report.sets import Sources, assemble, changes, verify, write_report
 from weir_lab.report.sets.twin import read_twin
 from weir_lab.report.single.report import build_report
@@ -397,6 +399,31 @@ def test_times_that_s4_printed_and_pairs_of_links_stand_beside_ours(tmp_path: Pa
     quartiles = table(found, "replication-printed-quartiles").rows
     assert {number_of(row[0]) for row in quartiles} == {3.0, 5.0, 7.0}
     assert all(number_of(row[4]) > 0.0 and number_of(row[5]) > 0.0 for row in quartiles)
+
+
+def test_links_have_the_values_a_second_that_they_carry_beside_what_s5_printed(tmp_path: Path) -> None:
+    files = tmp_path / "given"
+    files.mkdir()
+    (files / "small.set.toml").write_text(S4_SET.partition('[[sections]]\nname = "threads"')[0])
+    (files / "s5-iperf.toml").write_text((Path(__file__).parents[2] / "studies" / "s5-iperf.toml").read_text())
+    study_set = take_files(files / "small.set.toml", tmp_path / "root")
+    write_whole(tmp_path / "root", study_set, Truth())
+    sweep = read_cells("s5-iperf.toml", tmp_path / "root" / "s5-iperf")
+    assert sweep.testbed is not None
+    blocks = build_links(Task(study_set.sections[0], (sweep,), (), "S5"), sweep.testbed)
+    found = next(one for one in blocks if isinstance(one, Table) and one.name == "links-operations")
+    rows = {(row[0], row[1]): row for row in found.rows}
+    assert found.columns[2:] == (
+        "Values/s",
+        "Study, printed (operations/s)",
+        "By the study's rate (values/s)",
+        "Wire over payload",
+    )
+    # 1 Mbit/s is 30.5 values of 4,096 bytes a second.
+    numbers = [number_of(one) for one in rows["server-0", "client-0"][2:]]
+    assert numbers == pytest.approx([0.96 * 101e6 / 8 / 4096, 3125.0, 101e6 / 8 / 4096, 1 / 0.96])
+    said = next(one for one in blocks if isinstance(one, Text))
+    assert "carry 96.0 % of the values a second" in said.text
 
 
 S2_SET = """

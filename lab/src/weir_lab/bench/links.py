@@ -38,19 +38,20 @@ if TYPE_CHECKING:
 __all__ = [
     "REACHED_MIN",
     "TRIALS",
+    "VALUE_BYTES",
     "BoundRecord",
     "LinksRecord",
     "Trial",
     "measure_bounds",
     "measure_directions",
     "read_bounds",
-    "values_per_s",
 ]
 
 REACHED_MIN = 0.92
 """The share of a payload bound that must be measured: headers take about 6 %, and 2 % are left for the ends of the phases."""
 
-_VALUE_BYTES = 4096
+VALUE_BYTES = 4096
+"""Size of the values that are asked for, as in study S5."""
 _KEYS = 10_000
 # As the studies' client machines had. What waits for the link then, 256 KiB, lasts for longer than a generator waits for a busy CPU.
 _CONNECTIONS = 64
@@ -76,7 +77,7 @@ class Trial:
         """Operations per second that the tightest link carries."""
         links = topology.built_links
         mbit_s = self.clients * links.client_mbit_s if self.writes else links.server_mbit_s
-        return mbit_s * 1e6 / 8 / _VALUE_BYTES
+        return mbit_s * 1e6 / 8 / VALUE_BYTES
 
 
 TRIALS = (
@@ -166,7 +167,7 @@ def measure_bounds(
         record = testbed.record
     links = LinksRecord(
         topology=topology,
-        value_bytes=_VALUE_BYTES,
+        value_bytes=VALUE_BYTES,
         measured_s=measured_s,
         bounds=[_bound(trial, topology, results[trial.name]) for trial in TRIALS],
         pairs=pairs,
@@ -184,11 +185,6 @@ def measure_directions(testbed: Testbed, shape: Shape, seconds: float) -> list[P
     """Every ordered pair of the first machines of the tiers."""
     firsts = [name for name in shape.machines if name.endswith("-0")]
     return [testbed.measure_pair(one, other, seconds) for one in firsts for other in firsts if one != other]
-
-
-def values_per_s(pair: PairRecord) -> float:
-    """Operations per second whose values, of 4096 bytes each, a direction was measured to carry."""
-    return pair.payload_mbit_s * 1e6 / 8 / _VALUE_BYTES
 
 
 def read_bounds(folder: Path) -> LinksRecord:
@@ -268,7 +264,7 @@ class _Load:
         self._seed = seed
         self._folder = folder
         self._base = [str(executables.weir), "load", "--target", target, "--connections", str(_CONNECTIONS)]
-        self._base += ["--keys", str(_KEYS), "--value-size", str(_VALUE_BYTES)]
+        self._base += ["--keys", str(_KEYS), "--value-size", str(VALUE_BYTES)]
 
     def start(self, client: Machine, name: str, words: list[str]) -> Process:
         """One generator, with a seed of its own: clients that ask for the same keys at the same time are no three clients."""

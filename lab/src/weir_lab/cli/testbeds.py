@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from weir_lab.bench.links import REACHED_MIN, LinksRecord, measure_bounds, read_bounds, values_per_s
+from weir_lab.bench.links import REACHED_MIN, VALUE_BYTES, LinksRecord, measure_bounds, read_bounds
 from weir_lab.bench.network import clean as remove_leftovers
 from weir_lab.bench.network import find_program, probe
 from weir_lab.bench.programs.installed import WEIR_DEFAULT, find_weir
@@ -134,7 +134,7 @@ def _show_pairs(record: LinksRecord) -> None:
             (pair.wire_mbit_s, ".1f"),
             (pair.payload_mbit_s, ".1f"),
             (pair.wire_bytes, ",d"),
-            (values_per_s(pair), ",.0f"),
+            (pair.values_per_s(VALUE_BYTES), ",.0f"),
             (pair.asked_delay_ms, ".3f"),
             (pair.one_way_median_ms, ".3f"),
             (pair.one_way_p99_ms, ".3f"),

@@ -23,7 +23,7 @@ from weir_lab.records import read_run, write_text
 from weir_lab.records.tables.quotas import quota_text
 from weir_lab.report.page.html import html_page
 from weir_lab.report.sets.assembling import Sources, assemble
-from weir_lab.report.sets.kept import bring_back, holds_records, keep, verify_kept
+from weir_lab.report.sets.kept import bring_back, holds_records, keep, records_of, verify_kept, verify_page
 from weir_lab.report.sets.stories import find_wholes, index_report, linked, pair_report, read_whole
 from weir_lab.report.sets.twin import changes, read_twin, verify, write_report
 from weir_lab.report.single.report import of_a_sweep, verify_sweep
@@ -47,6 +47,9 @@ __all__ = [
 ]
 
 _PART_S = 20 * 60.0
+_Pages = Annotated[
+    Path | None, typer.Option(help="The folder of the reports' pages, where they do not lie beside their twins")
+]
 # The studies that an index looks for where there is no folder of sets.
 _STUDIES = ("s1", "s2", "s3", "s4", "s5", "own")
 
@@ -181,10 +184,18 @@ def verify_report(
             help="The page or the twin of a report, of a whole study or of one sweep; or a folder of kept records",
         ),
     ],
+    records: Annotated[
+        Path | None,
+        typer.Option(
+            help="The kept records of a page without runs beside it; by default those in records/ of a folder above it"
+        ),
+    ] = None,
 ) -> None:
     """Compute every number of a report again from its raw or its kept records. Status 3 if one differs."""
-    if holds_records(report):
-        kept = verify_kept(report)
+    if records is None and not holds_records(report) and not report.with_suffix(".json").exists():
+        records = records_of(report)
+    if records is not None or holds_records(report):
+        kept = verify_kept(report) if records is None else verify_page(report, records)
         found = kept.verified
         typer.echo(f"{count_text(kept.runs, 'run')} of the programs of commit {', '.join(kept.commits)}")
     else:
@@ -243,27 +254,32 @@ def index_reports(
     reports: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FOLDER...", help="Reports of whole studies, or folders that have them in it or one folder below"
+            metavar="FOLDER...",
+            help="Reports of whole studies, kept records, or folders that have them in it or one folder below",
         ),
     ],
     out: Annotated[Path, typer.Option(help="The page to write")] = Path("index.html"),
     studies: Annotated[
         Path, typer.Option(help="Folder of the sets: a study of it without a report is said to be missing")
     ] = Path("studies"),
+    pages: _Pages = None,
 ) -> None:
     """Tell all whole studies on one page: what each asked and found in at most ten lines, its verdicts, what limits, what is missing."""
-    wholes = find_wholes(reports)
+    wholes = find_wholes(reports, pages)
     report = index_report(wholes, known_sets(studies) if studies.is_dir() else _STUDIES)
     _write_page(report, wholes, out)
 
 
 def pair_reports(
-    one: Annotated[Path, typer.Argument(metavar="ONE", help="A report of a whole study: folder, page or twin")],
+    one: Annotated[
+        Path, typer.Argument(metavar="ONE", help="A report of a whole study: folder, page, twin, or kept records")
+    ],
     other: Annotated[Path, typer.Argument(metavar="OTHER", help="The report of another study of the same design")],
     out: Annotated[Path, typer.Option(help="The page to write")] = Path("pair.html"),
+    pages: _Pages = None,
 ) -> None:
     """Hold two studies of one design side by side: conclusions, maxima with their ratio, and throughput over clients on one axis."""
-    wholes = [read_whole(one), read_whole(other)]
+    wholes = [read_whole(one, pages), read_whole(other, pages)]
     _write_page(pair_report(*wholes), wholes, out)
 
 

@@ -50,6 +50,15 @@ class PairRecord(Record):
     one_way_p99_ms: float | None = None
     one_way_lost: Count | None = None
 
+    def values_per_s(self, value_bytes: int) -> float:
+        """Values of this size in bytes a second that the direction was measured to carry, by its payload.
+
+        >>> pair = PairRecord(sender="server-0", receiver="client-0", payload_mbit_s=101.0, round_trips=1, min_ms=0.7, median_ms=0.8)
+        >>> round(pair.values_per_s(4096))
+        3082
+        """
+        return self.payload_mbit_s * 1e6 / 8 / value_bytes
+
 
 class MachineRecord(Record):
     """One machine of a testbed."""

@@ -6,8 +6,11 @@ the event engine's cells stand beside the original's as a line of their own, alw
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from weir_lab.design import Kind, RequestPath, Settings, cells_of
 from weir_lab.design.whole.sets import DEFAULT_MARGINS
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from weir_lab.design.whole.sets import Margins, SectionSpec
     from weir_lab.report.numbers.readings import CellReadings, Reading, SweepReadings
     from weir_lab.report.page.blocks import Block, Entry
+    from weir_lab.theory.histogram import Histogram
     from weir_lab.theory.stats import Interval
 
 __all__ = [
@@ -36,6 +40,7 @@ __all__ = [
     "STAGE_LOOKS",
     "Series",
     "Task",
+    "binned",
     "by_workload",
     "cell_words",
     "design_rows",
@@ -52,6 +57,7 @@ __all__ = [
     "speed_note",
     "stage_bar",
     "table_of",
+    "unit_of",
     "with_tables",
     "workload_name",
 ]
@@ -260,6 +266,26 @@ def stage_bar(label: str, cell: CellReadings, operation: str | None = None, *, o
         seen = cell.mean_response_s * 1e3
         parts.append(("outside", max(0.0, seen - sum(value for _, value in parts))))
     return Bar(label, tuple(parts))
+
+
+def unit_of(time_ns: float) -> str:
+    """The unit in which a time is written without leading zeros: µs below a millisecond."""
+    return "µs" if time_ns < 1e6 else "ms"
+
+
+def binned(times: Histogram, top_ns: float, most: int, part: str, unit: str) -> list[Bar]:
+    """Shares in percent of all times, in at most this number of bins up to ``top_ns``, whose width is 1, 2 or 5 times a power of ten."""
+    scale = 1e3 if unit == "µs" else 1e6
+    width = _round_up(top_ns / most)
+    edges = [width * (index + 1) for index in range(max(1, math.ceil(top_ns / width)))]
+    shares = np.diff([0, *(times.count_up_to(round(edge)) for edge in edges)]) / times.total * 100.0
+    return [Bar(f"{edge / scale:.10g}", ((part, float(share)),)) for edge, share in zip(edges, shares, strict=True)]
+
+
+def _round_up(width: float) -> float:
+    """The next 1, 2 or 5 times a power of ten, not below a nanosecond."""
+    power = 10.0 ** math.floor(math.log10(max(width, 1.0)))
+    return next(step * power for step in (1.0, 2.0, 5.0, 10.0) if step * power >= width * (1 - 1e-9))
 
 
 def method(

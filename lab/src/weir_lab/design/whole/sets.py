@@ -23,6 +23,7 @@ __all__ = [
     "Claim",
     "ExpectedCurve",
     "Hypothesis",
+    "Lack",
     "Margins",
     "More",
     "PublishedSource",
@@ -180,6 +181,18 @@ class More(_Strict):
         return self
 
 
+class Lack(_Strict):
+    """Something that the study has in this part and our page has not, with the reason, which the page says in a box."""
+
+    item: Annotated[str, Field(min_length=5)]
+    why: Annotated[str, Field(min_length=10)]
+
+    @property
+    def text(self) -> str:
+        """As the page has it."""
+        return f"{self.item}: {self.why}"
+
+
 class PublishedSource(_Strict):
     """Rows of a table in ``report/oracles/data`` that were printed for this section."""
 
@@ -218,6 +231,7 @@ class SectionSpec(_Strict):
     claims: list[Claim] = Field(default_factory=list)
     hypotheses: list[Hypothesis] = Field(default_factory=list)
     more: list[More] = Field(default_factory=list)
+    lacks: list[Lack] = Field(default_factory=list)
 
 
 class StudySet(_Strict):
@@ -237,6 +251,8 @@ class StudySet(_Strict):
     without_network: list[str] = Field(default_factory=list)
     margins: Margins = DEFAULT_MARGINS
     limiting: dict[str, list[Literal["client", "proxy", "server"]]] = Field(default_factory=dict)
+    lacks: list[Lack] = Field(default_factory=list)
+    """Of the study as a whole; sections have their own."""
     sections: Annotated[list[SectionSpec], Field(min_length=1)]
 
     @property

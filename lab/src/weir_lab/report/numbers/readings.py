@@ -38,6 +38,7 @@ __all__ = [
     "stage_times",
 ]
 
+_NETWORK_THREAD = "weir-network"
 OPERATION_NAMES = {"get": "GET", "set": "SET", "multiget": "multi-GET"}
 
 
@@ -174,6 +175,30 @@ class Reading:
         """CPU time that a role spent per request of the clients."""
         cores = self.cores(role)
         return None if cores is None else cores / self.throughput
+
+    def wire_bytes(self, tier: str) -> float | None:
+        """Bytes that the machines of a tier sent per request, headers included; ``None`` where one did not count them."""
+        cpu = self.run.cpu
+        if cpu is None:
+            return None
+        sent = [use.sent_bytes for name, use in cpu.machines.items() if name.startswith(f"{tier}-")]
+        known = [count for count in sent if count is not None]
+        if not known or len(known) != len(sent):
+            return None
+        return sum(known) / cpu.interval_ns * 1e9 / self.throughput
+
+    @property
+    def network_thread(self) -> float | None:
+        """Cores that the network threads of all proxies kept busy; ``None`` where they are not known, or there are none."""
+        cpu = self.run.cpu
+        thread = cpu.threads.get(Role.PROXY.value, {}).get(_NETWORK_THREAD) if cpu is not None else None
+        return None if cpu is None or thread is None else thread.cpu_ns / cpu.interval_ns
+
+    @property
+    def socket_wait_s(self) -> float | None:
+        """Mean time that a request's bytes lay in a proxy's socket before they were read, by sampled requests; ``None`` without such."""
+        wait = self.run.cpu.kernel_wait if self.run.cpu is not None else None
+        return wait.sum_ns / wait.count / 1e9 if wait is not None and wait.count else None
 
     def slowness_ns(self) -> float | None:
         """What the yardstick took on the machine's cores; ``None`` where it was not read."""

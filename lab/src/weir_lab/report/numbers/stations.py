@@ -1,6 +1,7 @@
 """Where requests wait: what each link can carry, how busy each station is, and which one limits. Pure.
 
-Reference for the link bounds: payload alone, as docs/measure/whole-studies.md says; a write leaves a proxy once for each replica.
+A link's bound is by payload alone, as the studies had it; a write leaves a proxy once for each replica. How busy a link was goes by the
+bytes that were counted on the wire, and by payload where none were: a small value has more headers than bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Bound", "Limit", "Usage", "bottleneck", "link_bounds", "tightest", "usages"]
 
-# From this share on a station is called full. Links are counted by payload alone, and headers take 5 % of 4 KiB values.
+# From this share on a station is called full. Where links are known by payload alone, headers take 5 % of 4 KiB values.
 FULL = 0.9
 
 
@@ -94,9 +95,8 @@ def usages(cell: CellReadings, links: Links | None) -> list[Usage]:
     """Every station of a cell that the records tell of, busiest first."""
     settings, rate = cell.settings, cell.mean_throughput
     found = []
-    for bound in link_bounds(settings, links) if links is not None else ():
-        share = rate / bound.requests_per_s
-        found.append(Usage(bound.tier, share, f"{rate:,.0f} of {bound.requests_per_s:,.0f} requests/s by payload"))
+    if links is not None:
+        found += _link_usages(cell, links)
     servers = _mean(cell.of(lambda run: run.cores(Role.SERVERS)))
     if servers is not None:
         threads = settings.servers * settings.server_threads
@@ -123,6 +123,26 @@ def usages(cell: CellReadings, links: Links | None) -> list[Usage]:
     return sorted(found, key=lambda usage: -usage.share)
 
 
+def _link_usages(cell: CellReadings, links: Links) -> list[Usage]:
+    """How busy the uplinks of each tier were."""
+    settings, rate = cell.settings, cell.mean_throughput
+    by_payload = {bound.tier: bound for bound in link_bounds(settings, links)}
+    machines = {"client": settings.client_machines, "proxy": settings.proxies, "server": settings.servers}
+    if settings.path is not RequestPath.PROXY:
+        del machines["proxy"]
+    found = []
+    for tier, count in machines.items():
+        name = f"{tier} uplinks"
+        wire = _mean(cell.of(lambda run, tier=tier: run.wire_bytes(tier)))  # type: ignore[misc]
+        if wire is not None:
+            carried = count * getattr(links, f"{tier}_mbit_s") * 1e6 / 8.0
+            found.append(Usage(name, rate * wire / carried, f"{wire:,.0f} bytes on the wire for each request"))
+        elif name in by_payload:
+            bound = by_payload[name].requests_per_s
+            found.append(Usage(name, rate / bound, f"{rate:,.0f} of {bound:,.0f} requests/s by payload"))
+    return found
+
+
 def _inside_proxy(cell: CellReadings, rate: float) -> list[Usage]:
     settings = cell.settings
     if settings.path is not RequestPath.PROXY:
@@ -132,6 +152,10 @@ def _inside_proxy(cell: CellReadings, rate: float) -> list[Usage]:
     if spent is not None:
         threads = settings.proxies * (settings.proxy_threads if settings.engine is Engine.EVENT else _threads(settings))
         found.append(Usage("proxy threads", spent / threads, f"{spent:.2f} cores of {count_text(threads, 'thread')}"))
+    network = _mean(cell.of(lambda run: run.network_thread))
+    if network is not None:
+        evidence = f"{network:.2f} cores of {count_text(settings.proxies, 'thread')}, which read all requests"
+        found.append(Usage("network threads", network / settings.proxies, evidence))
     stages = [run.stages_s() for run in cell.runs]
     known = [stage for stage in stages if stage is not None]
     if known and settings.engine is Engine.POOL and settings.workers:

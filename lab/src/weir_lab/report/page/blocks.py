@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from weir_lab.report.page.charts import Panel
 
 __all__ = [
+    "KNOWN_ERRORS",
     "Block",
     "Entry",
     "Expectation",
@@ -71,6 +72,9 @@ class Value:
 
 
 Entry = str | int | Value
+
+KNOWN_ERRORS = "-known-errors"
+"""How the names of tables end that say what a study printed wrongly."""
 
 # Nobody reads more rows than these in passing.
 _ROWS_SHOWN_MAX = 12
@@ -178,6 +182,8 @@ class Section:
     left_out: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Attempts that failed a gate, by sweep folder: counted, and nothing is computed from them."""
     expectations: tuple[Expectation, ...] = ()
+    lacks: tuple[str, ...] = ()
+    """What the earlier study has here and this page has not, each with the reason."""
 
     def expected_by(self, whose: str) -> list[Expectation]:
         """Those of the study, or ours."""

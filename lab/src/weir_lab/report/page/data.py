@@ -1,4 +1,4 @@
-"""The data of a figure as a file that the page itself holds: `data_link`.
+"""The data of a figure as a file that the page itself holds, or that lies beside it: `data_link`, `data_beside`, `data_of`.
 
 One row per drawn point, with the run of each block in a column of its own. Numbers have seven digits.
 """
@@ -7,17 +7,24 @@ from __future__ import annotations
 
 import csv
 import io
-from html import escape
+import re
+from html import escape, unescape
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import quote, unquote
+
+from weir_lab.errors import RecordError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from weir_lab.report.page.blocks import Figure
     from weir_lab.report.page.charts import Panel
 
-__all__ = ["data_link", "figure_csv"]
+__all__ = ["data_beside", "data_link", "data_of", "figure_csv"]
+
+_HEAD = "data:text/csv;charset=utf-8,"
+_LINK = re.compile(r'<a class="data" (?:download="([^"]+)\.csv" )?href="([^"]+)">')
 
 
 def data_link(figure: Figure) -> str:
@@ -25,7 +32,34 @@ def data_link(figure: Figure) -> str:
     # What need not be escaped in an address is left as it is: a third of the bytes.
     text = quote(figure_csv(figure), safe="/,:;()=+*!'-._~")
     name = escape(figure.name, quote=True)
-    return f'<a class="data" download="{name}.csv" href="data:text/csv;charset=utf-8,{escape(text, quote=True)}">Data (CSV)</a>'
+    return f'<a class="data" download="{name}.csv" href="{_HEAD}{escape(text, quote=True)}">Data (CSV)</a>'
+
+
+def data_beside(page: str, folder: str) -> tuple[str, dict[str, str]]:
+    """The page with the data of its figures in files of this folder beside it, and those files by name."""
+    files = {}
+
+    def moved(found: re.Match[str]) -> str:
+        name = f"{unescape(found[1])}.csv"
+        files[name] = unquote(unescape(found[2]).removeprefix(_HEAD))
+        return f'<a class="data" href="{escape(quote(f"{folder}/{name}"), quote=True)}">'
+
+    return _LINK.sub(moved, page), files
+
+
+def data_of(figure: str, folder: Path) -> str:
+    """The data that a figure of a page links; what lies beside the page is read from its ``folder``. Empty where nothing is linked."""
+    found = _LINK.search(figure)
+    if found is None:
+        return ""
+    address = unescape(found[2])
+    if address.startswith(_HEAD):
+        return unquote(address.removeprefix(_HEAD))
+    file = folder / unquote(address)
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise RecordError(f"{file}: cannot be read ({error.strerror}). Bring it back: the page links it.") from error
 
 
 def figure_csv(figure: Figure) -> str:

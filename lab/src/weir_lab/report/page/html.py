@@ -17,11 +17,12 @@ import jinja2
 from weir_lab import __version__
 from weir_lab.errors import ReportError
 from weir_lab.report.page.arranging import DATA, Arranged, arrange
-from weir_lab.report.page.blocks import Figure, Section, Table, Text, Value
+from weir_lab.report.page.blocks import KNOWN_ERRORS, Figure, Section, Table, Text, Value
 from weir_lab.report.page.charts import draw, legend_of, shared_reaches, swatch
 from weir_lab.report.page.complete import require_complete
 from weir_lab.report.page.data import data_link
-from weir_lab.report.page.diagrams import Diagram, draw_diagram
+from weir_lab.report.page.drawings.machines import System, draw_system
+from weir_lab.report.page.drawings.queues import Diagram, draw_diagram
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,6 +59,7 @@ def html_page(report: Report) -> str:
         verdicts=_VERDICTS,
         expected=_EXPECTED,
         limits=LIMITS,
+        wrong=[(section, table) for section in report.sections for table in section.blocks if _is_of_errors(table)],
         version=__version__,
         rebuild="How to rebuild and verify" if report.summary else "How to rebuild",
     )
@@ -86,10 +88,14 @@ def markdown_page(report: Report) -> str:
             f"| {_md(one.claim)} | {one.verdict} | {one.p_text} | {_md(one.evidence)} |" for one in report.findings
         ] + [""]
     for section in report.sections:
-        out += [f"## {section.title}", "", f"Question: {section.question}", ""]
-        out += _expectations(section) or [f"Hypothesis: {section.hypothesis}", ""]
+        out += [f"## {section.title}", ""]
+        if section.question:
+            out += [f"Question: {section.question}", ""]
+            out += _expectations(section) or [f"Hypothesis: {section.hypothesis}", ""]
         if section.missing:
             out += [f"**{section.missing_as.capitalize()}:** {section.missing}", ""]
+        if section.lacks:
+            out += ["**In the study and not on this page:**", "", *(f"- {one}" for one in section.lacks), ""]
         for block in section.blocks:
             out += _markdown(block)
     out += [
@@ -101,6 +107,10 @@ def markdown_page(report: Report) -> str:
         "",
     ]
     return "\n".join(out)
+
+
+def _is_of_errors(block: Block) -> bool:
+    return isinstance(block, Table) and block.name.endswith(KNOWN_ERRORS)
 
 
 def _expectations(section: Section) -> list[str]:
@@ -197,15 +207,16 @@ def _right(numeric: bool) -> str:
 
 def figure_html(figure: Figure, number: int) -> str:
     """A figure with panels, legend and caption, as it stands on the page."""
-    wide = len(figure.panels) == 1 or any(isinstance(panel, Diagram) for panel in figure.panels)
+    wide = len(figure.panels) == 1 or any(isinstance(panel, Diagram | System) for panel in figure.panels)
     size = (720.0, 280.0) if wide else (360.0, 250.0)
     columns = " wide" if wide else {3: " three", 6: " three"}.get(len(figure.panels), "")
+    columns += " slim" if any(isinstance(panel, System) for panel in figure.panels) else ""
     legend = legend_of(figure.panels)
-    charts = [panel for panel in figure.panels if not isinstance(panel, Diagram)]
+    charts = [panel for panel in figure.panels if not isinstance(panel, Diagram | System)]
     reaches = iter(shared_reaches(charts))
     drawn = "\n".join(
-        draw_diagram(panel, f"{figure.title}: {panel.title}")
-        if isinstance(panel, Diagram)
+        _drawing(panel, figure)
+        if isinstance(panel, Diagram | System)
         else draw(panel, f"{figure.title}: {panel.title}", *size, legend, next(reaches))
         for panel in figure.panels
     )
@@ -216,6 +227,10 @@ def figure_html(figure: Figure, number: int) -> str:
         f"<figcaption><b>Figure {number}. {escape(figure.title)}.</b> {escape(figure.method)}"
         f"{escape(redraws)}{escape(source)} {data_link(figure)}</figcaption></figure>"
     )
+
+
+def _drawing(panel: Diagram | System, figure: Figure) -> str:
+    return draw_system(panel) if isinstance(panel, System) else draw_diagram(panel, f"{figure.title}: {panel.title}")
 
 
 def _legend(figure: Figure) -> str:

@@ -14,6 +14,7 @@ from weir_lab.report.common import (
     STAGE_LOOKS,
     Series,
     Task,
+    binned,
     by_workload,
     cell_words,
     figure,
@@ -25,6 +26,7 @@ from weir_lab.report.common import (
     series_of,
     speed_note,
     stage_bar,
+    unit_of,
     with_tables,
 )
 from weir_lab.report.numbers.comparing import response_of, throughput_of
@@ -34,7 +36,7 @@ from weir_lab.report.numbers.readings import stage_s, stage_times
 from weir_lab.report.numbers.stations import bottleneck, link_bounds, tightest, usages
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Bar, Line, Mark, Panel
-from weir_lab.report.printed_times import means_beside
+from weir_lab.report.printed_times import distributions_beside, means_beside, stages_beside
 from weir_lab.report.sections.comparisons.summaries import study_tables
 from weir_lab.theory.fitting.knee import Curve, Knee, find_knee
 from weir_lab.theory.histogram import Histogram
@@ -75,7 +77,8 @@ def build(task: Task) -> list[Block]:
     maxima = _maxima(task, lines)
     tables: list[Block | None] = [maxima, *study_tables(task)]
     behind: list[Block | None] = [_knees(task, own), _laws(task, own), _stations(task, own)]
-    behind.append(means_beside(task, [cell for one in own for cell in one.cells]))
+    cells = [cell for one in own for cell in one.cells]
+    behind += [stages_beside(task, cells), means_beside(task, cells), distributions_beside(task, cells)]
     return [
         *_sentences(task, own),
         *with_tables([*tables, *figures, *behind, _log2(task, maximum_over(task, own).cell)]),
@@ -320,37 +323,33 @@ def stage_histograms(task: Task, cell: CellReadings) -> Figure | None:
     panels = []
     for stage in ("dispatch", "queue", "backend", "reply"):
         bars: list[Bar] = []
+        unit = "ms"
         for operation in operations[:1]:
             merged = cell.merged(stage_times(operation, stage))
             if merged is not None and merged.total:
-                bars = _bins(merged, stage)
+                unit = unit_of(merged.percentile(99.5) or 1)
+                bars = _bins(merged, stage, unit)
         if bars:
-            panels.append(
-                Panel(f"stage {stage}", Axis("Time up to (ms)"), Axis("Share (%)"), bars=tuple(bars), parts=STAGE_LOOKS)
-            )
+            axis = Axis(f"Time up to ({unit})")
+            panels.append(Panel(f"stage {stage}", axis, Axis("Share (%)"), bars=tuple(bars), parts=STAGE_LOOKS))
     text = (
         f"All {operations[0].upper() if operations else ''} requests of {count_text(len(cell.runs), 'run')} at {cell_words(cell)}; "
-        "bins of equal width up to the 99.5th percentile, what lies above is left out."
+        f"{_BINS} bins at most, of equal and round width, up to the 99.5th percentile; what lies above is left out."
     )
     return figure(
         task, "stage-histograms", f"Distribution of the stages at the maximum ({cell_words(cell)})", panels, text
     )
 
 
-def _bins(times: Histogram, part: str) -> list[Bar]:
+def _bins(times: Histogram, part: str, unit: str) -> list[Bar]:
     top = times.percentile(99.5) or times.percentile(50.0) or 1
-    edges = [top * (index + 1) / _BINS for index in range(_BINS)]
-    counts = [times.count_up_to(int(edge)) for edge in edges]
-    shares = np.diff([0, *counts]) / times.total * 100.0
-    return [Bar(_edge(edge), ((part, float(share)),)) for edge, share in zip(edges, shares, strict=True)]
-
-
-def _edge(ns: float) -> str:
-    return f"{ns / 1e6:.3g}"
+    return binned(times, top, _BINS, part, unit)
 
 
 def _printed(task: Task) -> list[Printed]:
-    return [one for source in task.spec.published for one in printed_maxima(task.label, source)]
+    """Maxima that the study printed: those at the clients, as ours are, where it printed several. The study's own summary has all."""
+    found = [one for source in task.spec.published for one in printed_maxima(task.label, source)]
+    return [one for one in found if one.where.endswith("client")] or found
 
 
 def _maxima(task: Task, lines: Sequence[Series]) -> Table:
@@ -471,6 +470,7 @@ def _knees(task: Task, lines: Sequence[Series]) -> Table | None:
 
 def _laws(task: Task, lines: Sequence[Series]) -> Table:
     rows: list[tuple[Entry, ...]] = []
+    sampled = any(cell.of(lambda run: run.socket_wait_s) for one in lines for cell in one.cells)
     for one in lines:
         for cell in one.cells:
             counted = cell.of(lambda run: run.proxy_throughput)
@@ -490,13 +490,19 @@ def _laws(task: Task, lines: Sequence[Series]) -> Table:
                     if counted
                     else "–",
                     over(outside, 1e3, signed=True) if outside else "–",
+                    *((level_value(cell, lambda run: run.socket_wait_s, 1e3),) if sampled else ()),
                     Value(len(cell.runs)),
                 )
             )
     return Table(
         f"{task.spec.name}-laws",
         "All cells, and the laws on them: response time against N / X (interactive law), throughput at the proxy against the clients', "
-        "and the part of the clients' time that lies outside the proxy. 95 % intervals over runs.",
+        "and the part of the clients' time that lies outside the proxy. 95 % intervals over runs."
+        + (
+            " In its sockets: of sampled requests, until the network thread had read them; a part of what is outside."
+            if sampled
+            else ""
+        ),
         (
             "Workload",
             "Series",
@@ -507,6 +513,7 @@ def _laws(task: Task, lines: Sequence[Series]) -> Table:
             "Law",
             "Proxy against client X (%)",
             "Outside the proxy (ms)",
+            *(("In its sockets (ms)",) if sampled else ()),
             "Runs",
         ),
         tuple(rows),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtri, stdtr
 
-from weir_lab.report.common import Task, figure, with_tables
+from weir_lab.report.common import Task, cell_words, figure, with_tables
 from weir_lab.report.numbers.sweeps import TwoLevelDesign, two_level_designs
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from weir_lab.report.page.blocks import Block, Entry
     from weir_lab.theory.factorial import Effect, FactorialAnalysis
 
-__all__ = ["build", "conclusions", "designs_of", "estimates_of", "summary"]
+__all__ = ["build", "conclusions", "designs_of", "estimates_of", "outlying", "summary"]
+
+# With this probability one run or more is called an outlier where all are alike.
+_OUTLIER_LEVEL = 0.05
 
 # Names in the printed tables -> settings.
 _FACTORS = {"memcached servers": "servers", "middlewares": "proxies", "worker threads per middleware": "workers"}
@@ -44,6 +47,7 @@ def build(task: Task) -> list[Block]:
             residuals = _residuals(task, workload, design)
             if residuals is not None:
                 blocks += with_tables([residuals])
+            blocks += _outliers(task, workload, design)
             blocks.append(_cells(task, workload, design))
     return blocks
 
@@ -311,6 +315,42 @@ def _residuals(task: Task, workload: str, design: TwoLevelDesign) -> Figure | No
         panels,
         text,
     )
+
+
+def outlying(fit: FactorialAnalysis) -> list[tuple[int, int]]:
+    """Cell and repetition of each run that lies further from the mean of its cell than chance explains, for all runs together at 5 %.
+
+    Residuals are externally studentized: each is held against the error of the others, t with one degree of freedom less, with
+    Bonferroni over the runs. Reference: Cook and Weisberg, Residuals and Influence in Regression (1982), section 2.2.2.
+    """
+    freedom, repetitions = fit.freedom, fit.repetitions
+    squares = float((fit.residuals**2).sum())
+    if freedom < 2 or squares <= 0.0:
+        return []
+    own = fit.residuals**2 / (squares * (repetitions - 1) / repetitions / freedom)
+    with np.errstate(divide="ignore"):
+        outside = np.sqrt(own * (freedom - 1) / np.maximum(0.0, freedom - own))
+    p_values = 2.0 * stdtr(freedom - 1, -outside) * own.size
+    return [(int(cell), int(run)) for cell, run in np.argwhere(p_values <= _OUTLIER_LEVEL)]
+
+
+def _outliers(task: Task, workload: str, design: TwoLevelDesign) -> list[Block]:
+    """Which runs those are, and what was flagged of them."""
+    by_place = {run.run.meta.position: (cell, run) for cell in task.first.cells for run in cell.runs}
+    parts = []
+    for cell, repetition in outlying(design.read):
+        found = by_place.get(design.run_order[cell][repetition])
+        if found is None:
+            continue
+        readings, run = found
+        flags = "; ".join(run.run.meta.verdict.flags) or "no flag"
+        off = Value(float(design.read.residuals[cell, repetition]), digits=3, signed=True).text
+        unit = "on the logarithm" if design.on_logarithms else design.unit
+        parts.append(f"block {run.run.meta.repetition} at {cell_words(readings)} ({off} {unit}; {flags})")
+    head = f"{workload.capitalize()}, {design.response}: "
+    if not parts:
+        return [Text(f"{head}no run is further from the mean of its cell than chance explains.", note=True)]
+    return [Text(f"{head}further from the mean of their cells than chance explains are {', '.join(parts)}.", note=True)]
 
 
 def conclusions(task: Task) -> dict[str, str]:

@@ -1,17 +1,32 @@
-"""Multi-gets: sharded against whole over the number of keys, with the size from which splitting pays."""
+"""Multi-gets: sharded against whole over the number of keys: mean, tails and keys a second, with the size from which splitting pays."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from weir_lab.report.common import EVENT, STAGE_LOOKS, Task, figure, level_value, mark, method, stage_bar, with_tables
+from weir_lab.report.common import (
+    EVENT,
+    STAGE_LOOKS,
+    Task,
+    binned,
+    figure,
+    level_value,
+    mark,
+    method,
+    speed_note,
+    stage_bar,
+    unit_of,
+    with_tables,
+)
 from weir_lab.report.numbers.comparing import changes_between, throughput_of
+from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
-from weir_lab.report.page.charts import LOOKS, Axis, Bar, Line, Mark, Panel
+from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
+from weir_lab.theory.units import count_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from weir_lab.report.numbers.readings import CellReadings, Reading
     from weir_lab.report.page.blocks import Block, Entry
     from weir_lab.theory.histogram import Histogram
@@ -33,7 +48,8 @@ def build(task: Task) -> list[Block]:
         _composition(task, modes),
         _histograms(task, modes),
     ]
-    return [Text(f"The data say: {_sentence(modes)}"), *with_tables([_comparison(task, modes), *figures])]
+    tables = [_comparison(task, modes), _changes(task, modes), _printed(task, modes)]
+    return [Text(f"The data say: {_sentence(modes)}"), *with_tables([*tables, *figures])]
 
 
 def summary(task: Task) -> str:
@@ -131,18 +147,19 @@ def _histograms(task: Task, modes: dict[str, list[CellReadings]]) -> Figure | No
         top = client.percentile(99.0) if client is not None else None
         if top is None:
             continue
+        unit = unit_of(top)
         for name, times, look in (("at the clients", client, "c0"), ("in the proxy", proxy, "c1")):
             if times is not None and times.total:
                 panels.append(
                     Panel(
                         f"{mode}, {_HISTOGRAM_KEYS} keys, {name}",
-                        Axis("Time up to (ms)"),
-                        Axis("Share (%)", top=None),
-                        bars=tuple(_bins(times, top, name)),
+                        Axis(f"Time up to ({unit})"),
+                        Axis("Share (%)"),
+                        bars=tuple(binned(times, top, _BINS, name, unit)),
                         parts={name: LOOKS[int(look[1])]},
                     )
                 )
-    text = f"{_BINS} bins of equal width up to the 99th percentile at the clients, all runs together. In the proxy: all requests."
+    text = f"{_BINS} bins at most, of equal and round width, up to the 99th percentile at the clients, all runs. In the proxy: all requests"
     return figure(task, "histograms", f"Distribution for {_HISTOGRAM_KEYS} keys, at clients and proxy", panels, text)
 
 
@@ -150,10 +167,37 @@ def _total(run: Reading) -> Histogram | None:
     return run.proxy_times
 
 
-def _bins(times: Histogram, top: int, part: str) -> list[Bar]:
-    edges = [top * (index + 1) / _BINS for index in range(_BINS)]
-    shares = np.diff([0, *(times.count_up_to(int(edge)) for edge in edges)]) / times.total * 100.0
-    return [Bar(f"{edge / 1e6:.3g}", ((part, float(share)),)) for edge, share in zip(edges, shares, strict=True)]
+def _tail_s(percent: float) -> Callable[[Reading], float | None]:
+    """A percentile of the gets' response times."""
+
+    def of(run: Reading) -> float | None:
+        times = _times(run)
+        found = times.percentile(percent) if times is not None else None
+        return None if found is None else found / 1e9
+
+    return of
+
+
+# What splitting may change beside the mean response time. A closed system ties rate and mean; tails and keys a second are their own.
+_BESIDE: dict[str, Callable[[Reading], float | None]] = {
+    "keys per second": lambda run: run.keys_per_s,
+    "p90 of gets": _tail_s(90.0),
+    "p99 of gets": _tail_s(99.0),
+}
+
+
+def _changes_beside(modes: dict[str, list[CellReadings]]) -> dict[str, list[tuple[int, Change]]]:
+    """The same for everything beside the mean."""
+    pairs = [(whole, split) for _, whole, split in _both(modes)]
+    cells = [cell for group in modes.values() for cell in group]
+    return {
+        name: [
+            (cell.settings.multiget_keys, change)
+            for (_, cell), change in zip(pairs, changes_between(cells, pairs, value), strict=True)
+            if change is not None
+        ]
+        for name, value in _BESIDE.items()
+    }
 
 
 def _pairs(modes: dict[str, list[CellReadings]]) -> list[tuple[int, Change]]:
@@ -197,23 +241,29 @@ def pays_from(task: Task) -> tuple[int | None, bool]:
 
 
 def _sentence(modes: dict[str, list[CellReadings]]) -> str:
+    """What splitting does to the mean response time, and at the largest size to keys a second and tails."""
     pairs = _pairs(modes)
     if not pairs:
         return "Only one mode is there, so nothing can be said about splitting."
-    pays, (largest, times) = _pays(pairs), pairs[-1]
-    size = Value(times.percent, times.low, times.high, 1, signed=True).text
+    keys, mean = pairs[-1]
+    beside = [(name, dict(found).get(keys)) for name, found in _changes_beside(modes).items()]
+    parts = [f"by {_percent(mean).text} %"]
+    parts += [f"{name} {_by_text(change)}" for name, change in beside if change is not None]
+    return f"{_pays_text(pairs)}; with {count_text(keys, 'key')} the mean response time of gets changes {', '.join(parts)}."
+
+
+def _by_text(change: Change) -> str:
+    return f"by {_percent(change).text} %{'' if change.shown else ' (no difference shown)'}"
+
+
+def _pays_text(pairs: list[tuple[int, Change]]) -> str:
+    """What the mean response time says."""
+    pays, (largest, change) = _pays(pairs), pairs[-1]
     if pays is not None:
-        return (
-            f"splitting a multi-get over the servers pays from {pays} keys on; with "
-            f"{largest} keys its mean response time changes by {size} %."
-        )
-    if times.low > 0.0:
-        return (
-            f"splitting costs time at the largest size: with {largest} keys the mean response time changes by {size} %."
-        )
-    return (
-        f"splitting shows no gain at any size up to {largest} keys; there the mean response time changes by {size} %."
-    )
+        return f"splitting a multi-get over the servers pays from {pays} keys on"
+    if change.low > 0.0:
+        return f"splitting costs time at the largest size, {largest} keys"
+    return f"splitting shows no gain in the mean response time at any size up to {largest} keys"
 
 
 def _comparison(task: Task, modes: dict[str, list[CellReadings]]) -> Table:
@@ -230,7 +280,7 @@ def _comparison(task: Task, modes: dict[str, list[CellReadings]]) -> Table:
                     level_value(cell, reading_s, 1e3),
                     level_value(cell, throughput_of, digits=0),
                     level_value(cell, lambda run: run.keys_per_s, digits=0),
-                    Value(compared.percent, compared.low, compared.high, 1, signed=True) if compared else "–",
+                    _percent(compared) if compared else "–",
                     ("yes" if compared.shown else "no difference shown") if compared else "–",
                     Value(len(cell.runs)),
                 )
@@ -242,6 +292,74 @@ def _comparison(task: Task, modes: dict[str, list[CellReadings]]) -> Table:
         "without 0.",
         ("Mode", "Keys", "Gets (ms)", "X (requests/s)", "Keys (keys/s)", "Change (%)", "Shown", "Runs"),
         tuple(rows),
+    )
+
+
+def _percent(change: Change) -> Value:
+    """As sentences and tables have it."""
+    return Value(change.percent, change.low, change.high, 1, signed=True)
+
+
+def _changes(task: Task, modes: dict[str, list[CellReadings]]) -> Table | None:
+    """Every response at every size, from whole to sharded."""
+    rows: list[tuple[Entry, ...]] = [
+        (
+            Value(keys),
+            name,
+            _percent(change),
+            "yes" if change.shown else "no difference shown",
+        )
+        for name, found in {"mean of gets": _pairs(modes), **_changes_beside(modes)}.items()
+        for keys, change in found
+    ]
+    if not rows:
+        return None
+    return Table(
+        f"{task.spec.name}-changes",
+        "Exploratory: what splitting changes, from whole to sharded at the same size, from the linear model of all cells. Intervals of "
+        "95 % hold together for all sizes of one response; shown: without 0.",
+        ("Keys", "Response", "Change (%)", "Shown"),
+        tuple(sorted(rows, key=lambda row: row[0].value if isinstance(row[0], Value) else 0.0)),
+    )
+
+
+# Quantities of the printed table: what of ours stands beside it, with its unit, and the power of the speed that brings it to the study's.
+_QUOTED: dict[str, tuple[Callable[[Reading], float | None], float, int]] = {
+    "hits": (lambda run: run.keys_per_s, 1.0, -1),
+    "throughput": (throughput_of, 1.0, -1),
+    "response_time_mean": (reading_s, 1e3, 1),
+}
+_MODES = {"sharded": "sharded", "non-sharded": "whole"}
+
+
+def _printed(task: Task, modes: dict[str, list[CellReadings]]) -> Table | None:
+    """What the study quoted of its figures, beside ours at the study's speed; ``None`` where it quoted nothing of what was run."""
+    rows: list[tuple[Entry, ...]] = []
+    for row in read_table("multiget_quoted"):
+        known = _QUOTED.get(row["quantity"])
+        mode = _MODES.get(row["mode"], "")
+        cell = next((one for one in modes.get(mode, []) if str(one.settings.multiget_keys) == row["keys"]), None)
+        if row["study"] != task.label or known is None or cell is None:
+            continue
+        value, scale, power = known
+        rows.append(
+            (
+                mode,
+                Value(cell.settings.multiget_keys),
+                f"{row['quantity'].replace('_', ' ')} ({row['unit']})",
+                Value(float(row["value"])),
+                level_value(cell, value, scale * task.first.speed**power),
+                row["note"] or "–",
+            )
+        )
+    if not rows:
+        return None
+    return Table(
+        f"{task.spec.name}-quoted",
+        f"What the study says of its figures, with ours at the study's speed beside it.{speed_note(task.first.speed)}",
+        ("Mode", "Keys", "Quantity", "Study", "Ours", "Note on the study's"),
+        tuple(rows),
+        folded=True,
     )
 
 

@@ -94,7 +94,7 @@ def build(task: Task) -> list[Block]:
         Line("largest distance", tuple(ours), LOOKS[0]),
         Line("mean distance by chance", tuple(chance), LOOKS[7], "plain"),
     )
-    panel = Panel("", Axis("Servers", ticks=ticks), Axis("Statistical distance (share of keys)"), lines)
+    panel = Panel("keys", Axis("Servers", ticks=ticks), Axis("Statistical distance (share of keys)"), lines)
     drawn = figure(
         task,
         "distance",
@@ -102,7 +102,30 @@ def build(task: Task) -> list[Block]:
         [panel],
         "The largest of the repetitions, against the mean that chance alone gives.",
     )
-    return [Text(summary(task)), *with_tables([table, drawn])]
+    return [Text(summary(task)), *with_tables([table, drawn, _counts(task)])]
+
+
+def _counts(task: Task) -> Table | None:
+    """Keys of each server, beside those that the study counted; ``None`` where it printed none for a number of servers that we have."""
+    printed = [int(row["keys"]) for row in read_table("s3_hash_counts") if row["study"] == task.label]
+    shares = [one for one in shares_of(task) if one.servers == len(printed)]
+    if not shares:
+        return None
+    return Table(
+        f"{task.spec.name}-counts",
+        f"Keys of each of {len(printed)} servers, all repetitions together, and those that the study counted.",
+        ("Server", "Keys", "Off its equal part (%)", "Study: keys", "Study: off its equal part (%)"),
+        tuple(
+            (
+                Value(one.server + 1),
+                Value(one.keys),
+                Value(100.0 * (one.keys / one.equal - 1.0), digits=2, signed=True),
+                Value(theirs),
+                Value(100.0 * (theirs * len(printed) / sum(printed) - 1.0), digits=2, signed=True),
+            )
+            for one, theirs in zip(shares, printed, strict=True)
+        ),
+    )
 
 
 def summary(task: Task) -> str:

@@ -24,7 +24,7 @@ from weir_lab.report.numbers.readings import OPERATION_NAMES, operation_s, opera
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
-from weir_lab.report.printed_times import quartiles_beside
+from weir_lab.report.printed_times import distributions_beside, quartiles_beside
 from weir_lab.theory.stats import FALSE_DISCOVERIES, benjamini_hochberg
 from weir_lab.theory.units import change_text, count_text
 
@@ -62,6 +62,7 @@ def build_replication(task: Task) -> list[Block]:
                 *figures,
                 _effects(task, cells, over_writes=False),
                 quartiles_beside(task, cells),
+                distributions_beside(task, cells),
             ]
         ),
     ]
@@ -91,7 +92,13 @@ def build_writes(task: Task) -> list[Block]:
     return [
         *_writes_sentences(cells),
         *with_tables(
-            [_cells_table(task, cells), *figures, _relative_table(task, cells), _effects(task, cells, over_writes=True)]
+            [
+                _cells_table(task, cells),
+                *figures,
+                _relative_table(task, cells),
+                _effects(task, cells, over_writes=True),
+                distributions_beside(task, cells),
+            ]
         ),
     ]
 
@@ -255,7 +262,9 @@ def _sides(task: Task, cells: Sequence[CellReadings]) -> Figure | None:
     for place, (name, value) in enumerate(values):
         marks = [mark(cell, float(index), value, 1e3) for index, cell in enumerate(ordered)]
         lines.append(Line(name, tuple(one for one in marks if one), LOOKS[place]))
-    panel = Panel("", Axis("", names=names), Axis("Response time (ms)"), tuple(line for line in lines if line.marks))
+    panel = Panel(
+        "all requests", Axis("", names=names), Axis("Response time (ms)"), tuple(line for line in lines if line.marks)
+    )
     text = (
         method(cells)
         + " S servers, R replicas, share of writes. Between the lines: network, clients, and bytes that no stamp saw yet."
@@ -405,8 +414,8 @@ def _over_writes(
     for place, (label, group) in enumerate(_groups(cells).items()):
         marks = [mark(cell, 100 * cell.settings.write_ratio, value, scale) for cell in group]
         lines.append(Line(label, tuple(one for one in marks if one), LOOKS[place % len(LOOKS)]))
-    panel = Panel("", _percent_axis(cells), Axis(axis), tuple(line for line in lines if line.marks))
     title = axis.split(" (", maxsplit=1)[0]
+    panel = Panel(title, _percent_axis(cells), Axis(axis), tuple(line for line in lines if line.marks))
     return figure(task, name, f"{title} over the share of writes", [panel], method(cells))
 
 
@@ -442,7 +451,7 @@ def _relative(task: Task, cells: Sequence[CellReadings]) -> Figure | None:
                 marks.append(Mark(at, 1 + change.percent / 100, 1 + change.low / 100, 1 + change.high / 100))
         if marks:
             lines.append(Line(label, tuple(marks), LOOKS[place % len(LOOKS)]))
-    panel = Panel("", _percent_axis(cells), Axis("SET response time (times the base)"), tuple(lines))
+    panel = Panel("SET", _percent_axis(cells), Axis("SET response time (times the base)"), tuple(lines))
     text = method(cells, "bars are 95 % Welch intervals on the ratio to the smallest share of writes of the same line")
     return figure(task, "relative", "SET response time relative to the fewest writes", [panel], text)
 
@@ -503,7 +512,24 @@ def _relative_table(task: Task, cells: Sequence[CellReadings]) -> Table:
 
 
 def _writes_sentences(cells: Sequence[CellReadings]) -> list[Text]:
-    return [Text("What the data say:", tuple(_writes_points(cells)))]
+    return [Text("What the data say:", (*_writes_points(cells), *_best_and_worst(cells)))]
+
+
+def _best_and_worst(cells: Sequence[CellReadings]) -> list[str]:
+    """The settings with the largest and the smallest throughput, relative to the base as the table has them."""
+    rows = relative_rows(cells)
+    if len(rows) < 3:
+        return []
+    (best, high), (worst, low) = max(rows, key=lambda row: row[1].value), min(rows, key=lambda row: row[1].value)
+    return [
+        f"Of {len(rows)} settings the largest mean throughput is that of {_setting_text(best)}, {high.text} times the base, and the "
+        f"smallest that of {_setting_text(worst)}, {low.text} times; the ends of many are further apart by chance alone."
+    ]
+
+
+def _setting_text(cell: CellReadings) -> str:
+    settings = cell.settings
+    return f"S = {settings.servers}, R = {settings.replicas}, {100 * settings.write_ratio:g} % writes"
 
 
 def _writes_points(cells: Sequence[CellReadings]) -> list[str]:

@@ -19,10 +19,12 @@ from weir_lab.report.common import (
 from weir_lab.report.numbers.published import errors_at
 from weir_lab.report.numbers.readings import stage_s
 from weir_lab.report.oracles import read_table
-from weir_lab.report.page.blocks import Table, Text, Value, over
+from weir_lab.report.page.blocks import KNOWN_ERRORS, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Panel
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from weir_lab.records.places import PairRecord, TestbedRecord
     from weir_lab.report.page.blocks import Block, Entry
 
@@ -32,6 +34,9 @@ __all__ = [
     "error_table",
     "micro_summary",
 ]
+
+# Of the studies that asked what their links carry.
+_VALUE_BYTES = 4096
 
 
 def build_links(task: Task, testbed: TestbedRecord) -> list[Block]:
@@ -83,7 +88,7 @@ def build_links(task: Task, testbed: TestbedRecord) -> list[Block]:
         blocks.append(
             Table(f"{task.spec.name}-trips", caption, ("Between", "Round trips", "Least (ms)", "Median (ms)"), trips)
         )
-    return [*blocks, *_pairs(task)]
+    return [*_operations_text(task), *_pairs(task), *blocks]
 
 
 def _pairs(task: Task) -> list[Table]:
@@ -130,7 +135,65 @@ def _pairs(task: Task) -> list[Table]:
         "One way, median (ms)",
         *(("Payload at the study's speed (Mbit/s)", "Least at the study's speed (ms)") if speed != 1.0 else ()),
     )
-    return [Table(f"{task.spec.name}-pairs", caption, heads, tuple(rows))]
+    return [_operations(task, found), Table(f"{task.spec.name}-pairs", caption, heads, tuple(rows))]
+
+
+def _operations(task: Task, found: Mapping[tuple[str, str], Sequence[PairRecord]]) -> Table:
+    """How many values a second each direction carries, beside what the study printed and what its own rate gives."""
+    printed = {(row["from"], row["to"]): row for row in read_table("network") if row["study"] == task.label}
+    right = {(row["from"], row["to"]): row for row in read_table("recomputed_bandwidth") if row["study"] == task.label}
+    speed = task.first.speed
+    rows: list[tuple[Entry, ...]] = []
+    for (sender, receiver), pairs in found.items():
+        ends = _printed_name(sender), _printed_name(receiver)
+        rates = [pair.values_per_s(_VALUE_BYTES) for pair in pairs]
+        wires = [pair.wire_mbit_s / pair.payload_mbit_s for pair in pairs if pair.wire_mbit_s is not None]
+        rows.append(
+            (
+                sender,
+                receiver,
+                over(rates),
+                *((over([rate / speed for rate in rates]),) if speed != 1.0 else ()),
+                Value(float(printed[ends]["published_max_ops_s"])) if ends in printed else "–",
+                Value(float(right[ends]["max_ops_s_measured_4096B"])) if ends in right else "–",
+                over(wires, digits=3) if wires else "–",
+            )
+        )
+    caption = (
+        f"How many values of {_VALUE_BYTES:,} bytes a second each direction carries by its payload, beside the maximum that the study "
+        "printed, and what the study's own rate gives. Bytes on the wire are those of a long stream: single values cost more."
+        f"{speed_note(speed)}"
+    )
+    heads = (
+        *("From", "To", "Values/s"),
+        *(("Values/s at the study's speed",) if speed != 1.0 else ()),
+        *("Study, printed (operations/s)", "By the study's rate (values/s)", "Wire over payload"),
+    )
+    return Table(f"{task.spec.name}-operations", caption, heads, tuple(rows))
+
+
+def _operations_text(task: Task) -> list[Block]:
+    """How far the directions are from what the study's rates give, in a sentence."""
+    if task.first.study.kind is not Kind.LINKS or not task.first.unloaded:
+        return []
+    right = {(row["from"], row["to"]): row for row in read_table("recomputed_bandwidth") if row["study"] == task.label}
+    shares = []
+    for run in task.first.unloaded:
+        for pair in read_pairs_record(run.folder).pairs:
+            row = right.get((_printed_name(pair.sender), _printed_name(pair.receiver)))
+            if row is not None:
+                carried = pair.values_per_s(_VALUE_BYTES) / task.first.speed
+                shares.append(100.0 * carried / float(row["max_ops_s_measured_4096B"]))
+    if not shares:
+        return []
+    least, most = (Value(share, digits=1).text for share in (min(shares), max(shares)))
+    between = f"{least} %" if least == most else f"{least} to {most} %"
+    return [
+        Text(
+            f"At the study's speed our directions carry {between} of the values a second that the study's own rates give: "
+            "packets' headers take the rest."
+        )
+    ]
 
 
 def _one_way(pairs: list[PairRecord]) -> tuple[Entry, Entry]:
@@ -224,7 +287,7 @@ def error_table(task: Task) -> Table | None:
     if not found:
         return None
     return Table(
-        f"{task.spec.name}-known-errors",
+        f"{task.spec.name}{KNOWN_ERRORS}",
         "Printed wrongly in the study, with what is right.",
         ("Where", "What", "Printed", "Right", "Why"),
         tuple(

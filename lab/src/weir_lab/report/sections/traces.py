@@ -13,7 +13,7 @@ from weir_lab.records.windows import Window, windows_of_run
 from weir_lab.report.common import Task, figure, with_tables
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
-from weir_lab.theory.stats import batch_means, coincidences, find_spikes
+from weir_lab.theory.stats import batch_means, coincidences, find_spikes, mser5
 from weir_lab.theory.stats.spikes import FACTOR, LEAST
 from weir_lab.theory.units import number
 
@@ -30,6 +30,7 @@ __all__ = [
     "DRIFTS",
     "STABLE",
     "STABLE_PERCENT",
+    "WARMUP_MAX",
     "Spikes",
     "Steadiness",
     "build",
@@ -43,9 +44,14 @@ STABLE, DRIFTS, CANNOT_TELL = "stable", "drifts", "cannot tell"
 STABLE_PERCENT = 5.0
 """The largest change over a trace that is called none: the studies' own rule for the precision of a mean."""
 
+WARMUP_MAX = 0.1
+"""The largest share of a trace that counts as its warm-up. Where MSER-5 would cut more, it sees a drift, and nothing is cut."""
+
 # More windows than this are merged for the drawing; the numbers are those of all.
 _DRAWN = 240
 _BATCHES = 10
+# The shortest series that MSER-5 takes.
+_MSER_LEAST = 50
 # What a spike is held against, and from when on that is called unusual. Steal and other processes are shares of all cores' time, a quota is
 # the share of the second for which it held a machine, and slow cores took so much longer for the yardstick.
 _CAUSES = {"steal": 0.02, "other processes": 0.05, "quota": 0.05, "slow cores": 0.15}
@@ -66,6 +72,8 @@ class Steadiness:
     high_percent: float
     lag1: float
     law_percent: float
+    cut: int = 0
+    """Windows at the start that are warm-up (`WARMUP_MAX`): drawn, and left out of spread and drift."""
 
     def verdict(self, margin_percent: float = STABLE_PERCENT) -> str:
         """`STABLE` where the interval lies within the margin, `DRIFTS` where it lies outside, `CANNOT_TELL` otherwise."""
@@ -108,7 +116,7 @@ def build(task: Task) -> list[Block]:
         figures.append(_figure(task, sweep, found, width_s))
         rows.append(
                 (
-                    name, Value(len(found.windows)), Value(run.throughput, digits=0), Value(1e3 * run.response_s),
+                    name, Value(len(found.windows)), Value(found.cut), Value(run.throughput, digits=0), Value(1e3 * run.response_s),
                     Value(found.cv_percent, digits=1), Value(found.drift_percent, digits=2, signed=True),
                     Value(found.low_percent, digits=2, signed=True), Value(found.high_percent, digits=2, signed=True),
                     Value(found.lag1, digits=2), Value(found.law_percent, digits=2, signed=True), found.verdict(),
@@ -125,10 +133,12 @@ def build(task: Task) -> list[Block]:
         f"{task.spec.name}-steadiness",
         "Spread (coefficient of variation) of throughput between windows; change along a straight line through ten batch means, from the "
         "first to the last, with its 95 % interval; correlation of neighbouring batches; deviation from the interactive law. A trace is "
-        f"stable where the interval lies within ±{STABLE_PERCENT:g} %, and drifts where it lies outside.",
+        f"stable where the interval lies within ±{STABLE_PERCENT:g} %, and drifts where it lies outside. Warm-up: windows at the start "
+        f"that MSER-5 cuts before, at most {100 * WARMUP_MAX:g} % of a trace; where it would cut more, nothing is cut.",
         (
             "Trace",
             "Windows",
+            "Warm-up",
             "X (requests/s)",
             "R (ms)",
             "Spread (%)",
@@ -164,7 +174,9 @@ def steadiness(run: Reading, width_s: int) -> Steadiness | None:
     windows = windows_of_run(run.run.folder, run.load, width_s)
     if len(windows) < 6:
         return None
-    rates = np.array([window.throughput_rps for window in windows])
+    every = np.array([window.throughput_rps for window in windows])
+    cut = _warmup(every)
+    rates = every[cut:]
     count = min(_BATCHES, len(rates) // 2)
     length = len(rates) // count
     means = rates[: count * length].reshape(count, length).mean(axis=1) / rates.mean()
@@ -172,7 +184,15 @@ def steadiness(run: Reading, width_s: int) -> Steadiness | None:
     lag1 = batch_means(rates, count).lag1
     spread = 100.0 * float(rates.std(ddof=1) / rates.mean())
     ends = (100.0 * (drift - reach), 100.0 * (drift + reach))
-    return Steadiness(tuple(windows), spread, 100.0 * drift, *ends, lag1, 100.0 * run.law_deviation)
+    return Steadiness(tuple(windows), spread, 100.0 * drift, *ends, lag1, 100.0 * run.law_deviation, cut)
+
+
+def _warmup(rates: NDArray[np.float64]) -> int:
+    """Windows to leave out at the start, by MSER-5; none in a trace too short for it."""
+    if rates.size < _MSER_LEAST:
+        return 0
+    found = mser5(rates)
+    return found.delete if found.stationary and found.delete <= WARMUP_MAX * rates.size else 0
 
 
 def _drift(means: NDArray[np.float64]) -> tuple[float, float]:

@@ -40,10 +40,11 @@ from weir_lab.report.sections.claims import (
 )
 from weir_lab.report.sections.comparisons import beside, overhead
 from weir_lab.report.sets.quotas import quota_check, quota_limits
+from weir_lab.report.sets.system import system_section
 from weir_lab.theory.units import count_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from weir_lab.design.whole.sets import SectionSpec, StudySet
@@ -122,7 +123,9 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
         absent = [f"{section.title}: {section.missing}" for section, *_ in sections if section.missing]
         if absent:
             raise ReportError("Not everything is there: " + "; ".join(absent))
-    whole = tuple(section for section, *_ in sections)
+    own = [one for (_, event), one in readings.items() if not event]
+    system = system_section(own, study_set.lacks, study_set.confirming)
+    whole = (*([system] if system is not None else []), *(section for section, *_ in sections))
     lines = {section.name: line for section, line in sections if line}
     if not any(section.runs for section in whole):
         raise ReportError(
@@ -228,6 +231,7 @@ def _section(
             {_key(sources, one): one.run_names for one in sweeps + events},
             concluded,
             {_key(sources, one): one.invalid_names for one in sweeps + events if one.invalid},
+            lacks=tuple(one.text for one in spec.lacks),
         ),
         line,
         task,
@@ -407,22 +411,34 @@ def facts_of(sweeps: Sequence[SweepReadings]) -> list[tuple[str, str]]:
 
 
 def _testbed_notes(sweeps: Sequence[SweepReadings]) -> list[tuple[str, str]]:
-    notes: dict[str, None] = {}
-    for sweep in sweeps:
-        if sweep.testbed is not None:
-            notes.update(dict.fromkeys(sweep.testbed.notes))
-            if sweep.testbed.delayed_by:
-                notes[f"packets are delayed by {sweep.testbed.delayed_by}"] = None
-            if sweep.testbed.awake:
-                notes[AWAKE] = None
-            if sweep.speed != 1.0:
-                notes[
-                    f"machines ran at {sweep.speed:g} of the study's speed: link rates and CPU quotas times that, delays divided by "
-                    "it; a rate divided by it, and a time times it, are the study's"
-                ] = None
-            if sweep.testbed.shares_cpu:
-                notes["roles share this machine's CPUs: a busy role takes time from the others"] = None
-    return [(f"note {place}", note) for place, note in enumerate(notes, start=1)]
+    """Each once; one that is not of all sweeps says of which it is."""
+    notes: dict[str, list[str]] = {}
+    known = [sweep for sweep in sweeps if sweep.testbed is not None]
+    for sweep in known:
+        for note in dict.fromkeys(_notes_of(sweep)):
+            notes.setdefault(note, []).append(sweep.folder.name)
+    return [
+        (f"note {place}", note if len(names) == len(known) else f"{note} ({', '.join(names)})")
+        for place, (note, names) in enumerate(notes.items(), start=1)
+    ]
+
+
+def _notes_of(sweep: SweepReadings) -> Iterator[str]:
+    testbed = sweep.testbed
+    if testbed is None:
+        return
+    yield from testbed.notes
+    if testbed.delayed_by:
+        yield f"packets are delayed by {testbed.delayed_by}"
+    if testbed.awake:
+        yield AWAKE
+    if sweep.speed != 1.0:
+        yield (
+            f"machines ran at {sweep.speed:g} of the study's speed: link rates and CPU quotas times that, delays divided by it; a rate "
+            "divided by it, and a time times it, are the study's"
+        )
+    if testbed.shares_cpu:
+        yield "roles share this machine's CPUs: a busy role takes time from the others"
 
 
 def _utc(unix_ns: int) -> str:

@@ -1,4 +1,4 @@
-"""A whole study kept in small files, its report verified from them, and its runs brought back: `keep`, `verify_kept`, `bring_back`.
+"""A whole study kept in small files, its report built again from them, and its runs brought back: `keep`, `rebuild`, `bring_back`.
 
 ::
 
@@ -19,18 +19,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weir_lab.errors import RecordError
-from weir_lab.records import write_json
 from weir_lab.records.sharing.files import read_kept, write_kept
 from weir_lab.records.sharing.packing import SCHEMA as KEPT
 from weir_lab.records.sharing.packing import pack
 from weir_lab.records.sharing.unpacking import unpack
+from weir_lab.report.page.html import html_page
+from weir_lab.report.page.numbers import pages_compared
 from weir_lab.report.sets.twin import SCHEMA as TWIN
-from weir_lab.report.sets.twin import read_twin, verify_values
+from weir_lab.report.sets.twin import Verified, built_again, read_twin, values_compared
 
 if TYPE_CHECKING:
-    from weir_lab.report.sets.twin import Verified
+    from weir_lab.report.page.blocks import Report
 
-__all__ = ["BroughtBack", "Kept", "VerifiedKept", "bring_back", "holds_records", "keep", "verify_kept"]
+__all__ = [
+    "BroughtBack",
+    "Kept",
+    "VerifiedKept",
+    "bring_back",
+    "holds_records",
+    "keep",
+    "kept_twin",
+    "rebuild",
+    "records_of",
+    "verify_kept",
+    "verify_page",
+]
 
 _SWEEP, _TWIN = ".kept.zst", ".json.zst"
 
@@ -55,8 +68,9 @@ class Kept:
 
 @dataclass(frozen=True)
 class VerifiedKept:
-    """What came of it, and which programs had made the runs."""
+    """The report built again, what came of holding it against the one that was kept, and which programs had made the runs."""
 
+    report: Report
     verified: Verified
     runs: int
     commits: tuple[str, ...]
@@ -98,19 +112,36 @@ def holds_records(path: Path) -> bool:
     return path.is_dir() and any(path.glob(f"*{_TWIN}"))
 
 
-def bring_back(folder: Path, root: Path) -> BroughtBack:
-    """Write the folder of a whole study as `keep` found it, but for its report: ``weir-lab study`` goes on from there.
-
-    ``root`` must not be there yet. A run counts as long as the programs are those that made it, on whatever machine.
-    """
+def kept_twin(folder: Path) -> tuple[Path, dict[str, Any]]:
+    """The twin of the report that was kept, and its file."""
     files = sorted(folder.glob(f"*{_TWIN}"))
     if len(files) != 1:
         raise RecordError(
             f"{folder}: {len(files)} reports ({_TWIN}) in it, not one. Give a folder made by `weir-lab keep`."
         )
+    return files[0], read_kept(files[0], TWIN)
+
+
+def records_of(page: Path) -> Path | None:
+    """The kept records of a page that has no runs beside it: ``records/*/NAME.json.zst`` of the nearest folder above that has one."""
+    for folder in page.absolute().parents:
+        found = sorted(folder.glob(f"records/*/{page.stem}{_TWIN}"))
+        if len(found) > 1:
+            names = ", ".join(str(one.parent) for one in found)
+            raise RecordError(f"{page}: may be of {names}. Name the records with --records.")
+        if found:
+            return found[0].parent
+    return None
+
+
+def bring_back(folder: Path, root: Path) -> BroughtBack:
+    """Write the folder of a whole study as `keep` found it, but for its report: ``weir-lab study`` goes on from there.
+
+    ``root`` must not be there yet. A run counts as long as the programs are those that made it, on whatever machine.
+    """
+    _, twin = kept_twin(folder)
     if root.exists():
         raise RecordError(f"{root} is there already. Give another folder with --out, or move that one away.")
-    twin = read_kept(files[0], TWIN)
     runs, commits = 0, dict[str, None]()
     with tempfile.TemporaryDirectory(prefix="weir-unpack-", dir=_parent(root)) as scratch:
         made = Path(scratch) / "study"
@@ -126,14 +157,26 @@ def bring_back(folder: Path, root: Path) -> BroughtBack:
     return BroughtBack(twin, runs, tuple(commits))
 
 
+def rebuild(folder: Path, root: Path) -> VerifiedKept:
+    """Bring the runs back into ``root``, build the report again from them, and hold every number and verdict against what it said."""
+    found = bring_back(folder, root)
+    report = built_again(found.twin, root)
+    return VerifiedKept(report, values_compared(found.twin, report), found.runs, found.commits)
+
+
 def verify_kept(folder: Path) -> VerifiedKept:
-    """Build the report again from the kept records alone, and hold every number and verdict against what it said."""
+    """The same with runs that are not wanted afterwards."""
     with tempfile.TemporaryDirectory(prefix="weir-verify-") as scratch:
-        root = Path(scratch) / "study"
-        found = bring_back(folder, root)
-        page = root / f"{found.twin['name']}.json"
-        write_json(page, found.twin)
-        return VerifiedKept(verify_values(page), found.runs, found.commits)
+        return rebuild(folder, Path(scratch) / "study")
+
+
+def verify_page(page: Path, records: Path) -> VerifiedKept:
+    """The same, and every number in the tables and the figures' data of a page that was made of the records."""
+    found = verify_kept(records)
+    printed, again = page.read_text(encoding="utf-8"), html_page(found.report)
+    differences = [f"{page.name}: {one}" for one in pages_compared(printed, again, page.parent)]
+    verified = Verified(found.verified.numbers, (*found.verified.differences, *differences))
+    return VerifiedKept(found.report, verified, found.runs, found.commits)
 
 
 def _commits(content: dict[str, Any]) -> list[str]:

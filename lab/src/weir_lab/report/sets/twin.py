@@ -30,13 +30,14 @@ __all__ = [
     "SCHEMA",
     "Verified",
     "WrittenReport",
+    "built_again",
     "changes",
     "compared",
     "plain",
     "read_twin",
     "twin_of",
+    "values_compared",
     "verify",
-    "verify_values",
     "write_report",
 ]
 
@@ -95,22 +96,23 @@ def read_twin(path: Path, schema: str = SCHEMA) -> dict[str, Any]:
 
 def verify(path: Path) -> Verified:
     """Compute every number of a report again from the raw records beside it."""
-    twin, again = _again(path)
+    twin = read_twin(path)
+    again = built_again(twin, path.parent)
     return compared(path, twin, twin_of(again), {"html": html_page(again), "md": markdown_page(again)})
 
 
-def verify_values(path: Path) -> Verified:
-    """The same for numbers and verdicts alone: how they are worded, ordered in sentences and drawn is not compared."""
-    twin, again = _again(path)
+def values_compared(twin: dict[str, Any], again: Report) -> Verified:
+    """Numbers and verdicts alone: how they are worded, ordered in sentences and drawn is not compared.
+
+    Whatever the twin says must come out the same. Sections, blocks and columns that a later weir-lab says beside it are no difference.
+    """
     fresh = json.loads(json.dumps(twin_of(again)))
     differences = tuple(_different(twin, fresh, "", texts=_VERDICTS))
     return Verified(sum(1 for _ in _numbers(fresh)), differences)
 
 
-def _again(path: Path) -> tuple[dict[str, Any], Report]:
-    """What a report said, and the report of the records beside it."""
-    twin = read_twin(path)
-    root = path.parent
+def built_again(twin: dict[str, Any], root: Path) -> Report:
+    """The report of the runs that a twin names, from their records in ``root``."""
     used: dict[str, tuple[str, ...]] = {}
     for section in _parts(twin, "sections"):
         for name in ("runs", "left_out"):
@@ -121,7 +123,7 @@ def _again(path: Path) -> tuple[dict[str, Any], Report]:
     reasons = (
         json.loads((root / "reasons.json").read_text(encoding="utf-8")) if (root / "reasons.json").exists() else {}
     )
-    return twin, assemble(study_set, Sources(root, studies, used, reasons), str(twin["pace"]), str(twin["testbed"]))
+    return assemble(study_set, Sources(root, studies, used, reasons), str(twin["pace"]), str(twin["testbed"]))
 
 
 def compared(path: Path, printed: dict[str, Any], again: dict[str, Any], texts: Mapping[str, str]) -> Verified:
@@ -192,6 +194,9 @@ def plain(value: Any) -> Any:
 
 def _different(printed: Any, fresh: Any, where: str, texts: Collection[str] | None = None) -> Iterator[str]:
     """Every place where a printed number or text is not what the records give; of texts, those under ``texts`` if that is given."""
+    if texts is not None and _is_table(printed) and _is_table(fresh):
+        printed, fresh = _by_column(printed), _by_column(fresh)
+        fresh["cells"] = {name: cells for name, cells in fresh["cells"].items() if name in printed["cells"]}
     if isinstance(printed, dict) and isinstance(fresh, dict):
         for key in dict.fromkeys([*printed, *fresh]):
             if key in ("weir_lab_version",):
@@ -205,6 +210,8 @@ def _different(printed: Any, fresh: Any, where: str, texts: Collection[str] | No
                 yield from _different(printed[key], fresh[key], f"{where}/{key}", inside)
     elif texts is not None and _only_texts(printed) and _only_texts(fresh):
         return
+    elif texts is not None and _are_parts(printed) and _are_parts(fresh):
+        yield from _parts_different(printed, fresh, where, texts)
     elif isinstance(printed, list) and isinstance(fresh, list):
         if len(printed) != len(fresh):
             yield f"{where}: {len(printed)} entries, the records give {len(fresh)}"
@@ -213,6 +220,45 @@ def _different(printed: Any, fresh: Any, where: str, texts: Collection[str] | No
             yield from _different(one, other, f"{where}/{name}", texts)
     elif not _same(printed, fresh):
         yield f"{where}: the report says {_short(printed)}, the records give {_short(fresh)}"
+
+
+def _parts_different(printed: Any, fresh: Any, where: str, texts: Collection[str]) -> Iterator[str]:
+    """Sections and blocks by their names: each that was printed must be there."""
+    there = {_name_of(one): one for one in fresh if _name_of(one)}
+    for one in printed:
+        name = _name_of(one)
+        if not name:
+            continue  # a paragraph: sentences are words about values
+        if name not in there:
+            yield f"{where}/{name}: not in the records"
+        else:
+            yield from _different(one, there[name], f"{where}/{name}", texts)
+
+
+def _are_parts(value: Any) -> bool:
+    """Whether this is a list of sections or of blocks, each with a name of its own; paragraphs among blocks have none.
+
+    Conclusions are no such parts: every one must be there, and no other.
+    """
+    if not isinstance(value, list) or not value:
+        return False
+    if not all(isinstance(one, dict) and ("block" in one or "blocks" in one) for one in value):
+        return False
+    names = [one["name"] for one in value if "name" in one]
+    return len(names) == len(set(names))
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, dict) and value.get("block") == "table"
+
+
+def _by_column(table: dict[str, Any]) -> dict[str, Any]:
+    """A table whose cells stand under their headings, so that a later one may have more columns."""
+    columns: dict[str, list[Any]] = {}
+    for place, name in enumerate(table["columns"]):
+        again = sum(1 for one in table["columns"][:place] if one == name)
+        columns[f"{name} {again}" if again else name] = [row[place] for row in table["rows"]]
+    return {key: value for key, value in table.items() if key not in ("columns", "rows")} | {"cells": columns}
 
 
 def _only_texts(value: Any) -> bool:

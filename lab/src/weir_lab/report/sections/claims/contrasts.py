@@ -188,7 +188,7 @@ def level_against_one(
 
 def drift_of(found: Steadiness) -> Estimate:
     """The change of a trace from its first tenth to its last, in percent."""
-    freedom = float(min(_BATCHES, len(found.windows) // 2) - 2)
+    freedom = float(min(_BATCHES, (len(found.windows) - found.cut) // 2) - 2)
     if freedom < 1.0:
         return Estimate(found.drift_percent, math.inf, 1.0)
     half = (found.high_percent - found.low_percent) / 2.0

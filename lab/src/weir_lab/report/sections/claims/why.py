@@ -50,6 +50,7 @@ _GROWS = {
     "readers": {"queue"},
     "proxy threads": {"read", "dispatch", "queue", "outside"},
     "proxy CPU quotas": set(STAGES) | {"outside"},
+    "network threads": {"read", "dispatch", "outside"},
     "load generators": {"outside"},
     "client CPU quotas": {"outside"},
 }
@@ -112,7 +113,7 @@ def _point(place: _Place, confirmed: Sequence[Confirmed], margins: Margins) -> s
     limit = bottleneck(stations, queue_grows=None)
     level = f"{level_text(cell, throughput_of, digits=0)} requests/s, {level_text(cell, response_of, 1e3)} ms"
     where = f"{place.name.capitalize()}, {count_text(cell.settings.clients, 'client')} ({level})"
-    said = [f"{where}: {limit.sentence}", _second_sign(place, limit.station)]
+    said = [f"{where}: {limit.sentence}", _second_sign(place, limit.station), _outside(cell)]
     if limit.station:
         said.append(_twice(stations, limit.station, cell.mean_throughput))
         modelled = twice_at((place.sweep,), cell, margins, limit.station)
@@ -170,6 +171,19 @@ def _second_sign(place: _Place, station: str) -> str:
         return f"{grown}, {share}, which agrees: the {held} wait for the {station}, and requests for the {held}."
     agrees = "which agrees" if most in expected else "which does not agree: another place may limit"
     return f"{grown}, {share}, {agrees}."
+
+
+def _outside(cell: CellReadings) -> str:
+    """How much of the time outside of the proxy is that of bytes in its sockets, where that was sampled."""
+    waits = cell.of(lambda run: run.socket_wait_s)
+    outside = cell.of(lambda run: run.response_s - run.residence_s if run.residence_s is not None else None)
+    if not waits or not outside:
+        return ""
+    wait, whole = 1e3 * sum(waits) / len(waits), 1e3 * sum(outside) / len(outside)
+    return (
+        f"Of the {number(whole, 2)} ms outside of the proxy, {number(wait, 2)} ms are those in which bytes lie in its sockets until the "
+        "network thread reads them."
+    )
 
 
 def _growth(first: CellReadings, last: CellReadings) -> dict[str, float]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weir_lab.records.formats import STAGES
 from weir_lab.report.common import by_workload, level_value, series_of, speed_note
 from weir_lab.report.numbers.comparing import response_of, throughput_of
 from weir_lab.report.numbers.maxima import maximum_of
@@ -33,14 +34,37 @@ _COUNTS = {"1": "one middleware", "2": "two middlewares"}
 
 
 def study_tables(task: Task) -> list[Table]:
-    """Those that the study had of this section: none, or one."""
+    """Those that the study had of this section, and the stages at every level: none, or both."""
     found = []
     for source in task.spec.published:
         if source.table == _BY_PROXIES:
             found.append(_by_proxies(task, source.where.get("middlewares", "1")))
         elif source.table == _BY_WORKERS:
             found.append(_by_workers(task))
-    return found
+    means = _stage_means(task) if found else None
+    return [*found, means] if means is not None else found
+
+
+def _stage_means(task: Task) -> Table | None:
+    """Mean time of each stage at every level: figures draw the fewest and the most clients."""
+    rows: list[tuple[Entry, ...]] = []
+    for one in series_of(task):
+        for cell in one.cells:
+            known = [stages for run in cell.runs if (stages := run.stages_s()) is not None]
+            if known and not one.event:
+                inside = [1e3 * sum(stages[stage] for stages in known) / len(known) for stage in STAGES]
+                outside = 1e3 * cell.mean_response_s - sum(inside)
+                means = (Value(value) for value in (*inside, outside, 1e3 * cell.mean_response_s))
+                rows.append((one.workload, one.name, Value(cell.settings.clients), *means))
+    if not rows:
+        return None
+    return Table(
+        f"{task.spec.name}-stage-means",
+        "Mean time in each stage of the proxy, outside of it, and in all (ms), at every level. Means over runs, as they were measured.",
+        ("Workload", "Series", "Clients", *STAGES, "outside", "response time"),
+        tuple(rows),
+        folded=True,
+    )
 
 
 def _by_proxies(task: Task, proxies: str) -> Table:

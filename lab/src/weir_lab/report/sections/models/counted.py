@@ -27,7 +27,6 @@ SHARED = "CPUs of this machine"
 """The station of roles that have no CPUs of their own."""
 
 _ROLES = {"client": Role.CLIENT, "proxy": Role.PROXY, "server": Role.SERVERS}
-_NETWORK_THREAD = "weir-network"
 # From this share of writes on a proxy's uplink carries mostly what its workers wait for.
 _WRITES = 0.5
 
@@ -90,7 +89,7 @@ def _links(cell: CellReadings, sweep: SweepReadings, testbed: TestbedRecord) -> 
         name = f"{tier} uplinks"
         rates = [machine.link_mbit_s for machine in testbed.machines if machine.name.startswith(f"{tier}-")]
         known = [rate for rate in rates if rate is not None]
-        wire = _mean(cell.of(lambda run, tier=tier: _wire_bytes(run, tier)))  # type: ignore[misc]
+        wire = _mean(cell.of(lambda run, tier=tier: run.wire_bytes(tier)))  # type: ignore[misc]
         share, together = _shared_out(tier, settings)
         inside = tier == "server" or (tier == "proxy" and settings.write_ratio >= _WRITES)
         machines = _machines(tier, settings)
@@ -126,21 +125,8 @@ def _machine_s(run: Reading) -> float | None:
 
 def _network_thread_s(run: Reading) -> float | None:
     """CPU time of the proxies' network threads per request."""
-    cpu = run.run.cpu
-    thread = cpu.threads.get(Role.PROXY.value, {}).get(_NETWORK_THREAD) if cpu is not None else None
-    return None if cpu is None or thread is None else thread.cpu_ns / cpu.interval_ns / throughput_of(run)
-
-
-def _wire_bytes(run: Reading, tier: str) -> float | None:
-    """Bytes that the machines of a tier sent per request, headers included; ``None`` where one did not count them."""
-    cpu = run.run.cpu
-    if cpu is None:
-        return None
-    sent = [use.sent_bytes for name, use in cpu.machines.items() if name.startswith(f"{tier}-")]
-    known = [count for count in sent if count is not None]
-    if not known or len(known) != len(sent):
-        return None
-    return sum(known) / cpu.interval_ns * 1e9 / throughput_of(run)
+    cores = run.network_thread
+    return None if cores is None else cores / throughput_of(run)
 
 
 def _mean(values: Sequence[float]) -> float | None:

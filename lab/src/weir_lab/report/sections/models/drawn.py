@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weir_lab.report.common import figure
-from weir_lab.report.page.diagrams import Box, diagram_of
+from weir_lab.report.page.drawings.queues import Box, diagram_of
 from weir_lab.report.sections.models.networks import heavy_of
 from weir_lab.theory.fitting.devices import WORKERS
 from weir_lab.theory.units import significant

@@ -1,4 +1,7 @@
-"""Twins of whole studies, as far as pages about several studies need them: `read_whole`, `find_wholes`."""
+"""Twins of whole studies, as far as pages about several studies need them: `read_whole`, `find_wholes`.
+
+A twin lies beside its page in the folder of runs, or in kept records, whose page is elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from weir_lab.errors import RecordError, ReportError
 from weir_lab.report.page.blocks import Expectation, Finding
+from weir_lab.report.sets.kept import holds_records, kept_twin
+from weir_lab.report.sets.system import SYSTEM
 from weir_lab.report.sets.twin import SCHEMA, read_twin
 
 if TYPE_CHECKING:
@@ -20,6 +25,7 @@ __all__ = ["NO_STATION", "VERDICTS", "Part", "Whole", "find_wholes", "in_order",
 
 VERDICTS = ("holds", "does not hold", "cannot tell", "no data")
 _NUMBERED = re.compile(r"s\d+")
+_KEPT = ".json.zst"
 _BOTTLENECK = "bottleneck of "
 _NONE = "none is full"
 NO_STATION = "no station"
@@ -54,9 +60,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Whole:
-    """A whole study, as its report tells it. ``path`` is that of its twin."""
+    """A whole study, as its report tells it. ``path`` is that of its twin, ``page`` its report, which may not be there."""
 
     path: Path
+    page: Path
     name: str
     title: str
     pace: str
@@ -69,11 +76,6 @@ class Whole:
     def label(self) -> str:
         """How pages call it."""
         return label_of(self.name)
-
-    @property
-    def page(self) -> Path:
-        """Its report."""
-        return self.path.with_suffix(".html")
 
     @property
     def counted(self) -> Counter[str]:
@@ -111,8 +113,11 @@ def in_order(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: (not _NUMBERED.fullmatch(name), name))
 
 
-def read_whole(path: Path) -> Whole:
-    """Read the report of a whole study by its twin, its page, or the folder in which it is."""
+def read_whole(path: Path, pages: Path | None = None) -> Whole:
+    """Read the report of a whole study by its twin, its page, the folder in which it is, or its kept records.
+
+    ``pages`` is the folder of the pages; without it each lies beside its twin.
+    """
     if path.is_dir():
         twins = _twins_in(path)
         if len(twins) != 1:
@@ -121,9 +126,12 @@ def read_whole(path: Path) -> Whole:
                 f"{path}: one report of a whole study is needed here, and there is: {found}. Name its twin (NAME.json)."
             )
         path = twins[0]
-    twin = read_twin(path)
+    if path.name.endswith(_KEPT):
+        path, twin = kept_twin(path.parent)
+    else:
+        path, twin = path.with_suffix(".json"), read_twin(path)
     try:
-        return _whole(path.with_suffix(".json"), twin)
+        return _whole(path, pages or path.parent, twin)
     except (KeyError, TypeError, AttributeError) as error:
         raise RecordError(
             f"{path}: a damaged twin, or of another version ({type(error).__name__}: {error}). Build it again with `weir-lab study "
@@ -131,18 +139,19 @@ def read_whole(path: Path) -> Whole:
         ) from error
 
 
-def find_wholes(paths: Iterable[Path]) -> list[Whole]:
-    """Every whole study of these reports and folders, and of the folders in them, in the order of their names."""
+def find_wholes(paths: Iterable[Path], pages: Path | None = None) -> list[Whole]:
+    """Every whole study of these reports, folders and kept records, and of the folders in them, in the order of their names."""
     files: dict[Path, None] = {}
     for path in paths:
         if not path.exists():
             raise RecordError(f"{path}: not there. Give reports of whole studies, or folders that have them.")
         inside = [path, *sorted(one for one in path.iterdir() if one.is_dir())] if path.is_dir() else []
-        twins = [twin for folder in inside for twin in _twins_in(folder)] if inside else [path.with_suffix(".json")]
+        given = path if path.name.endswith(_KEPT) else path.with_suffix(".json")
+        twins = [twin for folder in inside for twin in _twins_in(folder)] if inside else [given]
         files.update(dict.fromkeys(twins))
     found: dict[str, Whole] = {}
     for file in files:
-        whole = read_whole(file)
+        whole = read_whole(file, pages)
         if whole.name in found:
             raise ReportError(
                 f"There are two reports of {whole.name}: {found[whole.name].path} and {file}. Give one of them."
@@ -152,6 +161,8 @@ def find_wholes(paths: Iterable[Path]) -> list[Whole]:
 
 
 def _twins_in(folder: Path) -> list[Path]:
+    if holds_records(folder):
+        return [kept_twin(folder)[0]]
     return [file for file in sorted(folder.glob("*.json")) if _is_twin(file)]
 
 
@@ -163,16 +174,17 @@ def _is_twin(file: Path) -> bool:
     return isinstance(found, dict) and found.get("schema") == SCHEMA
 
 
-def _whole(path: Path, twin: Mapping[str, Any]) -> Whole:
+def _whole(path: Path, pages: Path, twin: Mapping[str, Any]) -> Whole:
     return Whole(
         path,
+        pages / f"{twin['name']}.html",
         str(twin["name"]),
         str(twin["title"]),
         str(twin["pace"]),
         str(twin["testbed"]),
         tuple(twin["summary"]),
         tuple((str(name), str(value)) for name, value in twin["facts"]),
-        tuple(_part(section) for section in twin["sections"]),
+        tuple(_part(section) for section in twin["sections"] if section["name"] != SYSTEM),
     )
 
 

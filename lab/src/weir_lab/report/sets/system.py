@@ -1,0 +1,305 @@
+"""What was measured: the machines of a study, what they can send and use, the proxy's engine, and where the stamps lie. `system_section`.
+
+The drawing shows the layout with the most machines that has a proxy, as it was built. Tables have every layout, and the machines of the
+study.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weir_lab.design import Engine, RequestPath
+from weir_lab.design.topology import tier_of
+from weir_lab.records.formats import STAGES
+from weir_lab.report.page.blocks import Figure, Section, Table, Text, Value
+from weir_lab.report.page.drawings.machines import STAMPS, Tier, system_of
+from weir_lab.theory.units import count_text
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from weir_lab.design import Settings
+    from weir_lab.design.topology import Topology
+    from weir_lab.design.whole.sets import Lack
+    from weir_lab.records.places import MachineRecord
+    from weir_lab.report.numbers.readings import CellReadings, SweepReadings
+    from weir_lab.report.page.blocks import Block, Entry
+    from weir_lab.report.page.drawings.machines import System
+
+__all__ = ["SYSTEM", "system_section"]
+
+SYSTEM = "system"
+"""The section's name."""
+
+_TIERS = ("client", "proxy", "server")
+# Which event each stamp marks, by engine. docs/understand/timing.md has them in full.
+_READ = "the read returned that brought the request's first byte"
+_WHOLE = "the request is complete and parsed"
+_RECEIVED = "the read returned that made its last reply complete"
+_EVENTS = {
+    Engine.EVENT: (
+        _READ,
+        _WHOLE,
+        "put into the batch of its server",
+        "its server's batch is about to be written, at the end of the loop's turn",
+        "the write returned that took its last byte",
+        _RECEIVED,
+        "the write to the client returned that took the last byte of its reply",
+    ),
+    Engine.POOL: (
+        _READ,
+        _WHOLE,
+        "put into the queue, when all earlier requests of its client are answered",
+        "taken by a worker",
+        "the worker's write returned that took the last byte of its last message",
+        _RECEIVED,
+        "the worker's write to the client returned that took the last byte of its reply",
+    ),
+    Engine.SPLIT: (
+        _READ,
+        _WHOLE,
+        "put into the queue of reads or of writes of its server, when all earlier requests of its client are answered",
+        "taken by a reader, or by the writer",
+        "the write returned that took the last byte of its last message",
+        _RECEIVED,
+        "the write to the client returned that took the last byte of its reply",
+    ),
+}
+
+
+def system_section(
+    sweeps: Sequence[SweepReadings], lacks: Sequence[Lack] = (), confirming: Collection[str] = ()
+) -> Section | None:
+    """The section, from sweeps that have runs under load; ``None`` where there are none. Files of ``confirming`` are not drawn."""
+    loaded = [sweep for sweep in sweeps if sweep.cells]
+    if not loaded:
+        return None
+    shown = max([sweep for sweep in loaded if sweep.file not in confirming] or loaded, key=_size)
+    system = _system(shown)
+    engine = _cells(shown)[0].settings.engine
+    figure = Figure(
+        f"{SYSTEM}-drawing",
+        "The system" + (" with the most machines" if len(loaded) > 1 else ""),
+        f"As built for {shown.file.removesuffix('.toml')}: what the machines of a tier send at most together, and how long a packet is on "
+        "its way to one of them. Numbers in circles are the stamps of a request; between each two lies a stage.",
+        (system,),
+    )
+    blocks: list[Block] = [
+        Text(system.sentence),
+        figure,
+        _layouts(loaded),
+        _machines(loaded),
+        *([_stamps(engine)] if system.stations else []),
+        _words(),
+    ]
+    return Section(SYSTEM, "The system", "", "", blocks=tuple(blocks), lacks=tuple(one.text for one in lacks))
+
+
+def _cells(sweep: SweepReadings) -> list[CellReadings]:
+    """Those with a proxy of ours, or all where there are none."""
+    proxied = [one for one in sweep.cells if _proxied(one.settings)]
+    return proxied or list(sweep.cells)
+
+
+def _proxied(settings: Settings) -> bool:
+    return settings.path is RequestPath.PROXY and settings.subject == "weir"
+
+
+def _size(sweep: SweepReadings) -> tuple[bool, int, int, int]:
+    """With a proxy, most machines, in all cells as in the largest, most cells."""
+    cells = _cells(sweep)
+    machines = [one.settings.client_machines + one.settings.proxies + one.settings.servers for one in cells]
+    return _proxied(cells[0].settings), max(machines), min(machines), len(cells)
+
+
+def _system(sweep: SweepReadings) -> System:
+    all_settings = [one.settings for one in _cells(sweep)]
+    most = max(all_settings, key=lambda one: (one.servers, one.proxies, one.client_machines))
+    has_proxy = _proxied(most)
+    clients = Tier(
+        count_text(most.client_machines, "client machine"),
+        most.client_machines,
+        (
+            f"{_levels(one.clients for one in all_settings)} clients on all of them together",
+            f"{_generators(most)}{_cpu_text(sweep, 'client')}",
+        ),
+        *_link(sweep, "client"),
+    )
+    servers = Tier(
+        f"{_levels(one.servers for one in all_settings)} memcached server{'' if most.servers == 1 else 's'}",
+        most.servers,
+        (f"{count_text(most.server_threads, 'thread')} each{_cpu_text(sweep, 'server')}", _copies(all_settings)),
+        *_link(sweep, "server"),
+    )
+    proxies = Tier(
+        f"{count_text(most.proxies, 'proxy').replace('proxys', 'proxies')}, engine {most.engine}",
+        most.proxies,
+        (f"{'' if most.proxies == 1 else 'each: '}{_cpu_text(sweep, 'proxy').removeprefix(', ')}",),
+        *_link(sweep, "proxy"),
+    )
+    title = "as built" if sweep.speed == 1.0 else f"as built, at {sweep.speed:g} of the study's speed"
+    return system_of(
+        title, clients, proxies if has_proxy else None, servers, _stations(all_settings) if has_proxy else None
+    )
+
+
+def _stations(settings: Sequence[Settings]) -> tuple[str, str, str]:
+    """What reads a request, what it waits in, and what asks servers and answers."""
+    engine = settings[0].engine
+    if engine is Engine.POOL:
+        workers = _levels(one.workers for one in settings)
+        return "network thread", "one queue", f"{workers} {'worker' if workers == '1' else 'workers'}"
+    if engine is Engine.SPLIT:
+        readers = _levels(one.readers for one in settings)
+        return "network thread", "queues of each server", f"{readers} readers, 1 writer"
+    loops = _levels(one.proxy_threads for one in settings)
+    return f"{loops} event {'loop' if loops == '1' else 'loops'}", "batch of each server", "the same loop"
+
+
+def _generators(settings: Settings) -> str:
+    instances = f"{settings.instances} generators of " if settings.instances > 1 else ""
+    return f"{instances}{count_text(settings.client_threads, 'thread')} each"
+
+
+def _copies(settings: Sequence[Settings]) -> str:
+    """How large values are, and at how many servers each key is."""
+    replicas = _levels(one.replicas for one in settings)
+    sizes = _levels(one.value_size_bytes for one in settings)
+    copies = "each key at one of them" if replicas == "1" else f"each key at {replicas} of them"
+    return f"values of {sizes} bytes, {copies}"
+
+
+def _levels(values: Iterable[int | None]) -> str:
+    """``8`` or ``8 to 64``."""
+    found = sorted({value for value in values if value is not None})
+    if not found:
+        return "0"
+    return f"{found[0]:,}" if len(found) == 1 else f"{found[0]:,} to {found[-1]:,}"
+
+
+def _machine(sweep: SweepReadings, tier: str) -> MachineRecord | None:
+    """The first machine of a tier as it was built."""
+    machines = sweep.testbed.machines if sweep.testbed is not None else []
+    return next((one for one in machines if tier_of(one.name) == tier), None)
+
+
+def _link(sweep: SweepReadings, tier: str) -> tuple[float | None, float | None]:
+    machine = _machine(sweep, tier)
+    return (machine.link_mbit_s, machine.delay_ms) if machine is not None else (None, None)
+
+
+def _cpu_text(sweep: SweepReadings, tier: str) -> str:
+    machine = _machine(sweep, tier)
+    if machine is None or machine.cpus is None:
+        return ", shares the CPUs with all"
+    cores = f", on core {', '.join(map(str, machine.cores))}" if machine.cores else ""
+    return f", {machine.cpus:g} CPUs{cores}"
+
+
+def _layouts(sweeps: Sequence[SweepReadings]) -> Table:
+    """One row for each study file: how many of each there were."""
+    rows: list[tuple[Entry, ...]] = []
+    for sweep in sweeps:
+        settings = [one.settings for one in sweep.cells]
+        proxied = [one for one in settings if one.path is RequestPath.PROXY]
+        crews = [one.workers or one.readers for one in proxied]
+        rows.append(
+            (
+                sweep.file.removesuffix(".toml"),
+                _levels(one.client_machines for one in settings),
+                _levels(one.clients for one in settings),
+                _levels(one.proxies for one in proxied) if proxied else "–",
+                ", ".join(dict.fromkeys(str(one.engine) for one in proxied)) or "–",
+                _levels(crews) if any(crews) else "–",
+                _levels(one.servers for one in settings),
+                _levels(one.replicas for one in settings),
+                _levels(one.value_size_bytes for one in settings),
+            )
+        )
+    return Table(
+        f"{SYSTEM}-layouts",
+        "What each sweep had. Workers are those of a proxy; of the split engine they are readers of each server.",
+        (
+            *("Sweep", "Client machines", "Clients", "Proxies", "Engine", "Workers", "Servers"),
+            *("Servers of a key", "Value (bytes)"),
+        ),
+        tuple(rows),
+    )
+
+
+def _machines(sweeps: Sequence[SweepReadings]) -> Table:
+    """What a machine of each tier can do, in the study and as it was built; tiers that are the same in several sweeps stand once."""
+    found: dict[tuple[Entry, ...], list[str]] = {}
+    for sweep in sweeps:
+        for tier in _TIERS:
+            if tier == "proxy" and not any(one.settings.path is RequestPath.PROXY for one in sweep.cells):
+                continue
+            row = _machine_row(sweep, tier)
+            found.setdefault(row, []).append(sweep.file.removesuffix(".toml"))
+    return Table(
+        f"{SYSTEM}-machines",
+        "One machine of each tier: what it sends at most, how long what it receives is on its way, and how many CPUs it may use. "
+        "The study's are those of its study file, of which the page names what was assumed.",
+        (
+            *("Tier", "Link (Mbit/s)", "Delay (ms)", "CPUs"),
+            *("Study: link (Mbit/s)", "Study: delay (ms)", "Study: CPUs", "Speed", "Sweeps"),
+        ),
+        tuple(
+            (*row, ", ".join(names))
+            for row, names in sorted(found.items(), key=lambda item: _TIERS.index(str(item[0][0])))
+        ),
+    )
+
+
+def _machine_row(sweep: SweepReadings, tier: str) -> tuple[Entry, ...]:
+    machine, topology = _machine(sweep, tier), sweep.study.topology
+    built = (machine.link_mbit_s, machine.delay_ms, machine.cpus) if machine is not None else (None, None, None)
+    shown = [Value(one) if one is not None else "–" for one in built]
+    return tier, *shown, *_asked(topology, tier), Value(sweep.speed)
+
+
+def _asked(topology: Topology, tier: str) -> tuple[Entry, Entry, Entry]:
+    """Rate, delay and CPUs of the study's own machine."""
+    links, cpus = topology.links, getattr(topology.cpu, tier)
+    return (
+        Value(getattr(links, f"{tier}_mbit_s")),
+        Value(getattr(links, f"{tier}_delay_ms")),
+        Value(cpus) if cpus is not None else "–",
+    )
+
+
+def _stamps(engine: Engine) -> Table:
+    return Table(
+        f"{SYSTEM}-stamps",
+        f"The seven stamps of a request in the {engine} engine, by one monotonic clock, and the stage that begins with each. Time before "
+        "the first is in no stage: bytes wait in the kernel until the proxy reads them.",
+        ("", "Stamp", "Taken when", "Begins stage"),
+        tuple(
+            (place, stamp, event, stage)
+            for place, (stamp, event, stage) in enumerate(
+                zip(STAMPS, _EVENTS[engine], (*STAGES, "–"), strict=True), start=1
+            )
+        ),
+    )
+
+
+def _words() -> Table:
+    """What is measured, in the words and letters of the page."""
+    rows = (
+        ("system under test", "the proxies with their servers and the links between; clients make the load"),
+        ("N, clients", "connections, each with one request under way: a closed system"),
+        ("X, throughput", "requests answered per second, counted at the clients; at the proxies where a table says so"),
+        (
+            "R, response time",
+            "from just before a client hands a request's last byte to its kernel until it has read the last byte of the reply",
+        ),
+        ("time in the proxy", "from the stamp first_byte to the stamp answered"),
+        ("outside", "response time less the time in the proxy: network, clients, bytes that no proxy has read yet"),
+        ("interactive law", "N = X (R + Z), where Z is the clients' think time, 0 unless a section says so"),
+        ("S, R with a number", "servers, and at how many of them a key is (1 is no copy)"),
+        (
+            "measured phase",
+            "what is left of a run without its warm-up and its cool-down; every number is of this phase",
+        ),
+    )
+    return Table(f"{SYSTEM}-words", "Words and letters of this page.", ("Word", "Meaning"), rows, folded=True)

@@ -1,0 +1,239 @@
+"""What the studies printed stands beside ours, at their speed; links, network threads and sockets are as the records have them."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import pytest
+
+from synthetic import histogram_of
+from synthetic_whole import Truth, write_whole
+from weir_lab.bench.sweep.sets import take_files
+from weir_lab.design.whole.sets import Lack, load_set
+from weir_lab.errors import StudyError
+from weir_lab.report.common import Task, binned, unit_of
+from weir_lab.report.numbers.readings import SweepReadings, read_cells
+from weir_lab.report.numbers.stations import usages
+from weir_lab.report.page.blocks import Section, Table, Text, Value
+from weir_lab.report.page.html import html_page, markdown_page
+from weir_lab.report.printed_times import distributions_beside, stages_beside
+from weir_lab.report.sections import multigets, placement
+from weir_lab.report.sections.claims import why
+from weir_lab.report.sections.effects import outlying
+from weir_lab.report.sets import Sources, assemble
+
+if TYPE_CHECKING:
+    from weir_lab.theory.factorial import FactorialAnalysis
+
+DATA = Path(__file__).parent / "data" / "whole"
+SPLIT = """
+schema = "weir.study/1"
+name = "t-full"
+title = "Settings that two studies printed"
+question = "Where does the time go?"
+hypothesis = "It goes where it went."
+kind = "load"
+[topology]
+speed = 0.5
+[fixed]
+path = "proxy"
+engine = "split"
+servers = 5
+client_machines = 3
+keys = 1000
+write_ratio = 0.0
+[factors]
+readers = [8, 32]
+clients = [180, 288]
+[plan]
+repetitions = 2
+warmup_s = 0.0
+measured_s = 60.0
+"""
+
+
+def sweeps(root: Path, *names: str, text: str = "") -> dict[str, SweepReadings]:
+    """The named sweeps of the small study, and nothing else of it."""
+    study_set = take_files(DATA / "small.set.toml", root)
+    if text:
+        (root / "studies" / "t-full.toml").write_text(text)
+    write_whole(root, study_set, Truth(), leave_out=tuple(set(study_set.files) - {f"{name}.toml" for name in names}))
+    return {name: read_cells(f"{name}.toml", root / name) for name in names}
+
+
+def spec(name: str) -> object:
+    return next(one for one in load_set(DATA / "small.set.toml").sections if one.name == name)
+
+
+def numbers(entries: tuple[object, ...]) -> list[float]:
+    return [one.value for one in entries if isinstance(one, Value)]
+
+
+def test_stages_and_distributions_that_s1_and_s4_printed_stand_beside_ours(tmp_path: Path) -> None:
+    sweep = sweeps(tmp_path, "t-full", text=SPLIT)["t-full"]
+    stages = stages_beside(Task(spec("full"), (sweep,), (), "S1"), sweep.cells)  # type: ignore[arg-type]
+    assert stages is not None
+    rows = {row[0]: row for row in stages.rows}
+    assert [row[0] for row in stages.rows] == ["dispatch", "queue", "send", "backend", "reply"]
+    assert numbers(rows["backend"][2:3]) == [2.85]
+    assert sum(numbers(tuple(row[3] for row in stages.rows))) == pytest.approx(100.0)
+    assert sum(numbers(tuple(row[5] for row in stages.rows))) == pytest.approx(100.0, abs=0.5)
+    cell = next(one for one in sweep.cells if (one.settings.readers, one.settings.clients) == (32, 180))
+    ours = [found["queue"] for run in cell.runs if (found := run.stages_s("get")) is not None]
+    assert numbers(rows["queue"][4:5])[0] == pytest.approx(1e3 * sweep.speed * sum(ours) / len(ours))
+    assert "180 clients, 32 read threads, 5 servers" in stages.caption
+    table = distributions_beside(Task(spec("full"), (sweep,), (), "S4"), sweep.cells)  # type: ignore[arg-type]
+    assert table is not None
+    # S4 printed 96 clients on each of three machines with both.
+    assert {tuple(numbers(row[:5])) for row in table.rows} == {(5, 1, 0, 8, 288), (5, 1, 0, 32, 288)}
+    few = [row for row in table.rows if numbers(row)[3] == 8.0]
+    printed, own = ([numbers(row)[place] for row in few] for place in (6, 7))
+    assert printed[:2] == [4.80, 23.31]
+    assert own == sorted(own)
+    times = next(one for one in sweep.cells if (one.settings.readers, one.settings.clients) == (8, 288)).merged(
+        lambda run: run.times
+    )
+    assert times is not None
+    half_ms = (times.percentile(50.0) or 0) / 1e6 * sweep.speed
+    bounds = [numbers(row)[5] for row in few]
+    assert all((share >= 49.0) == (bound >= half_ms) for bound, share in zip(bounds, own, strict=True))
+    assert stages_beside(Task(spec("full"), (sweep,), (), "S4"), sweep.cells) is None  # type: ignore[arg-type]
+    assert distributions_beside(Task(spec("full"), (sweep,), (), "S1"), sweep.cells) is None  # type: ignore[arg-type]
+
+
+def test_what_splitting_does_to_keys_and_tails_stands_beside_the_mean_and_beside_the_study(tmp_path: Path) -> None:
+    found = sweeps(tmp_path, "t-sharded", "t-whole")
+    section = next(one for one in load_set(DATA / "small.set.toml").sections if one.kind == "multigets")
+    task = Task(section, tuple(found.values()), (), "S3")
+    blocks = multigets.build(task)
+    tables = {one.name: one for one in blocks if isinstance(one, Table)}
+    changes = tables[f"{section.name}-changes"]
+    largest = max(numbers(row)[0] for row in changes.rows)
+    at_most = {str(row[1]): row for row in changes.rows if numbers(row)[0] == largest}
+    assert set(at_most) == {"mean of gets", "keys per second", "p90 of gets", "p99 of gets"}
+    # The truth makes whole gets dearer by the key: keys per second rise where the times fall.
+    assert numbers(at_most["keys per second"])[1] > 0 > numbers(at_most["p99 of gets"])[1]
+    assert isinstance(blocks[0], Text)
+    for row in at_most.values():
+        assert isinstance(row[2], Value)
+        assert row[2].text in blocks[0].text
+    quoted = {(row[0], numbers(row)[0], row[2]): row for row in tables[f"{section.name}-quoted"].rows}
+    assert numbers(quoted["sharded", 9.0, "hits (keys/s)"])[1] == 17500.0
+
+
+def test_keys_of_each_server_stand_beside_those_that_s3_counted(tmp_path: Path) -> None:
+    text = (DATA / "t-hash.toml").read_text()
+    ten = re.sub(r"servers = \[[^\]]*\]", "servers = [10]", text)
+    assert ten != text
+    study_set = take_files(DATA / "small.set.toml", tmp_path)
+    (tmp_path / "studies" / "t-hash.toml").write_text(ten)
+    write_whole(tmp_path, study_set, Truth(), leave_out=tuple(set(study_set.files) - {"t-hash.toml"}))
+    sweep = read_cells("t-hash.toml", tmp_path / "t-hash")
+    section = next(one for one in study_set.sections if one.kind == "hash")
+    tables = [one for one in placement.build(Task(section, (sweep,), (), "S3")) if isinstance(one, Table)]
+    counts = next(one for one in tables if one.name == f"{section.name}-counts")
+    assert [numbers(row)[0] for row in counts.rows] == list(range(1, 11))
+    assert numbers(counts.rows[0])[3:] == pytest.approx([100047.0, 0.047], abs=5e-3)
+    whole = sum(numbers(row)[1] for row in counts.rows)
+    assert whole == sum(run.meta.settings.keys for run in sweep.unloaded)
+    assert sum(numbers(row)[2] for row in counts.rows) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_links_count_by_the_wire_and_network_threads_and_sockets_by_their_records(tmp_path: Path) -> None:
+    sweep = sweeps(tmp_path, "t-full")["t-full"]
+    links = sweep.study.topology.built_links
+    cell = sweep.cells[0]
+    rate = cell.mean_throughput
+    before = {one.station: one for one in usages(cell, links)}
+    assert before["client uplinks"].share == pytest.approx(rate * 4096 * 8 / (3 * 201e6))
+    assert "network threads" not in before
+    for folder in (tmp_path / "t-full" / "runs").iterdir():
+        if not (folder / "cpu.json").exists():
+            continue
+        cpu, load = (json.loads((folder / f"{name}.json").read_text()) for name in ("cpu", "load"))
+        requests = load["operations"]["set"]["requests"]
+        cpu["machines"] = {f"client-{place}": {"sent_bytes": 1500 * requests} for place in range(3)}
+        thread = {"threads": 2, "cpu_ns": int(1.9 * cpu["interval_ns"]), "waited_ns": 0, "busiest_ns": 0}
+        cpu["threads"] = {"proxy": {"weir-network": thread}}
+        cpu["kernel_wait"] = {"count": 10, "sum_ns": 500_000}
+        (folder / "cpu.json").write_text(json.dumps(cpu))
+    again = read_cells("t-full.toml", tmp_path / "t-full")
+    found = {one.station: one for one in usages(again.cells[0], links)}
+    assert found["client uplinks"].share == pytest.approx(rate * 3 * 1500 * 8 / (3 * 201e6), rel=1e-3)
+    assert found["client uplinks"].evidence == "4,500 bytes on the wire for each request"
+    assert found["proxy uplinks"].evidence.endswith("by payload")
+    assert found["network threads"].share == pytest.approx(0.95, abs=1e-3)
+    said = why(Task(spec("full"), (again,)), [])  # type: ignore[arg-type]
+    assert said is not None
+    # The synthetic proxy sees all but 0.2 ms of a request.
+    assert "Of the 0.20 ms outside of the proxy, 0.05 ms are those in which bytes lie in its sockets" in said.points[0]
+
+
+def test_bins_have_round_edges_in_a_unit_without_leading_zeros() -> None:
+    times = histogram_of(np.array([1_000 * (value + 1) for value in range(380)], dtype=np.int64))
+    bars = binned(times, 371_000.0, 30, "queue", unit_of(371_000.0))
+    assert [bar.label for bar in bars[:3]] == ["20", "40", "60"]
+    assert len(bars) == 19
+    assert sum(share for bar in bars for _, share in bar.parts) == pytest.approx(100.0, abs=0.5)
+    assert unit_of(2e6) == "ms"
+
+
+def test_outliers_of_a_design_are_seldom_named_where_there_are_none_and_always_where_one_is_far_off() -> None:
+    rng = np.random.default_rng(11)
+    values = rng.standard_normal((500, 8, 3))
+
+    def fit(observed: np.ndarray) -> FactorialAnalysis:
+        residuals = observed - observed.mean(axis=1, keepdims=True)
+        return cast("FactorialAnalysis", SimpleNamespace(residuals=residuals, repetitions=3, freedom=16))
+
+    alarms = sum(bool(outlying(fit(one))) for one in values)
+    # 5 % at most by Bonferroni: more than 41 of 500 would come in one of 1,000 tries.
+    assert 3 <= alarms <= 41
+    values[:, 5, 1] += 12.0
+    assert all((5, 1) in outlying(fit(one)) for one in values[:50])
+    assert outlying(fit(np.zeros((8, 3)))) == []
+
+
+def test_what_a_page_lacks_stands_in_a_box_and_known_errors_are_led_to(tmp_path: Path) -> None:
+    study_set = take_files(DATA / "small.set.toml", tmp_path)
+    absent = tuple(set(study_set.files) - {"t-direct.toml"})
+    write_whole(tmp_path, study_set, Truth(), leave_out=absent)
+    lack = Lack(item="Hottest functions", why="no run was made with a profile, which would slow it")
+    sections = [
+        one.model_copy(update={"lacks": [lack]}) if one.name == "baseline" else one for one in study_set.sections
+    ]
+    changed = study_set.model_copy(update={"sections": sections, "lacks": [lack]})
+    report = assemble(changed, Sources(tmp_path, tmp_path / "studies"), "quick", "netns")
+    page, text = unescape(html_page(report)), markdown_page(report)
+    for name in ("system", "baseline"):
+        box = re.search(rf'<div class="missing" id="{name}-lacks">(.*?)</div>', page, re.DOTALL)
+        assert box is not None
+        assert lack.text in box[1]
+    assert page.count('class="missing" id=') == 2
+    assert text.count(f"- {lack.text}") == 2
+    led = re.search(r'id="printed-wrongly">(.*?)</p>', page, re.DOTALL)
+    assert led is not None
+    rows = next(
+        one for part in report.sections for one in part.blocks if getattr(one, "name", "") == "baseline-known-errors"
+    )
+    assert isinstance(rows, Table)
+    assert f'<a href="#baseline-known-errors">Baseline</a> ({len(rows.rows)})' in led[1]
+    assert isinstance(report.sections[0], Section)
+    assert report.sections[0].name == "system"
+    bad = (
+        (DATA / "small.set.toml")
+        .read_text()
+        .replace(
+            '[[sections]]\nname = "full"',
+            '[[sections.lacks]]\nitem = "Hottest functions"\nwhy = ""\n[[sections]]\nname = "full"',
+        )
+    )
+    (tmp_path / "studies" / "small.set.toml").write_text(bad)
+    with pytest.raises(StudyError, match="why"):
+        load_set(tmp_path / "studies" / "small.set.toml")
