@@ -30,6 +30,8 @@ pub(super) trait StartEngine {
 #[derive(Clone)]
 pub(crate) struct Making {
     pub(super) config: Config,
+    /// The number of the first thread: those of other groups have the numbers before it.
+    pub(super) first_thread: usize,
     pub(super) clock: Clock,
     /// Who notices that a thread has ended.
     pub(super) watch: Watch,
@@ -60,6 +62,7 @@ impl Making {
     ) -> Self {
         Self {
             config: config.clone(),
+            first_thread: 0,
             clock,
             watch: watch.clone(),
             addresses,
@@ -70,6 +73,11 @@ impl Making {
             budget: Budget::new(config.settings.buffer_limit),
             freshness: Arc::default(),
         }
+    }
+
+    /// For the threads of one group, of which the first has this number. Its dataplanes know nothing of those of other groups.
+    pub(super) fn of_group(&self, group: usize, first_thread: usize) -> Self {
+        Self { config: self.config.of_group(group), first_thread, freshness: Arc::default(), ..self.clone() }
     }
 
     /// Rows of sampled requests go there, if anywhere.
@@ -101,6 +109,14 @@ impl ReportingThreads {
 
     pub(super) fn add(&self, thread: LoopHandle) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).push(thread);
+    }
+
+    /// The threads of all of these, by their numbers. Where there are several, no more come.
+    pub(crate) fn joined(groups: &[Self]) -> Self {
+        match groups {
+            [only] => only.clone(),
+            groups => Self::new(groups.iter().flat_map(Self::all)),
+        }
     }
 
     /// All that there are now, by their numbers.
