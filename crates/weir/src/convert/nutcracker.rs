@@ -81,7 +81,9 @@ pub(super) fn convert(text: &str) -> Result<Converted, String> {
     }
     if memcached.len() > LISTENERS_MAX {
         let count = memcached.len();
-        return Err(format!("there are {count} pools: one proxy of Weir has at most {LISTENERS_MAX} places; split the file"));
+        return Err(format!(
+            "there are {count} pools: one proxy of Weir has at most {LISTENERS_MAX} places; split the file"
+        ));
     }
     let is_one = memcached.len() == 1;
     let pools = memcached.into_iter().map(|(name, yaml)| {
@@ -308,7 +310,8 @@ hash = \"fnv1a_64\"
     #[test]
     fn more_pools_than_one_proxy_has_places_for_are_refused() {
         let pools = |count: usize| {
-            let pool = |number| format!("p{number}: {{listen: \"127.0.0.1:{number}\", servers: [\"a:1:1\"]}}\n");
+            let pool =
+                |number| format!("p{number}: {{listen: \"127.0.0.1:{number}\", servers: [\"a:1:1\"]}}\n");
             (1..=count).map(pool).collect::<String>()
         };
         assert_eq!(convert(&pools(LISTENERS_MAX)).unwrap().places.len(), LISTENERS_MAX);
