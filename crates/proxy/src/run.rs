@@ -13,7 +13,7 @@ use crate::{
         self,
         acceptor::Acceptor,
         event::server_links::AddressBookHandle,
-        making::{Making, ReportingThreads},
+        making::{Making, ReportingGroups},
     },
     mailbox::{Message, QUESTIONS_MAX, Question},
     notices::{
@@ -139,8 +139,7 @@ fn serve(
     let reporter = Reporter {
         config: bound.clone(),
         clock,
-        threads: ReportingThreads::joined(&reporting),
-        groups: reporting,
+        reporting: ReportingGroups::new(reporting),
         reload: reload_handle.clone(),
         resolver,
         windows,

@@ -71,16 +71,36 @@ impl Pool {
 #[derive(Debug, Default)]
 pub(crate) struct Routed {
     /// Pools and routes; `None` where every place where clients connect names its pool.
-    pub(crate) table: Option<Table>,
+    table: Option<Table>,
     /// What the pools of the table say: the first where clients connect, all of them the rest.
     pub(crate) of_pools: Layer,
     /// What only a file can say.
-    pub(crate) of_file: OfFile,
+    of_file: OfFile,
     /// Pools of the file that no key gets to.
-    pub(crate) unserved: Vec<String>,
+    unserved: Vec<String>,
 }
 
 impl Routed {
+    /// `unserved`: pools of the file that no key gets to.
+    pub(crate) fn new(
+        table: Option<Table>,
+        of_pools: Layer,
+        of_file: OfFile,
+        unserved: Vec<String>,
+    ) -> Self {
+        Self { table, of_pools, of_file, unserved }
+    }
+
+    /// The same, with these pools that no key gets to.
+    pub(crate) fn with_unserved(self, unserved: Vec<String>) -> Self {
+        Self { unserved, ..self }
+    }
+
+    /// What only a file can say, to be changed.
+    pub(crate) fn of_file_mut(&mut self) -> &mut OfFile {
+        &mut self.of_file
+    }
+
     /// Pools and routes, where any place goes by them.
     pub(crate) fn table(&self) -> Option<&Table> {
         self.table.as_ref()

@@ -5,7 +5,7 @@ use crate::{
     admin::places::Places,
     config::settings::{Settings, Table as _},
     connections::{descriptors::Descriptors, listener_counts::ListenerCounts},
-    engine::making::ReportingThreads,
+    engine::making::ReportingGroups,
     mailbox::{LoopHandle, Message},
     notices::showing::Notices,
     process::clock::Clock,
@@ -31,10 +31,7 @@ const WAIT_MAX_NS: u64 = 2_000_000_000;
 pub(crate) struct Reporter {
     pub(crate) config: Config,
     pub(crate) clock: Clock,
-    /// All threads that report, by their numbers.
-    pub(crate) threads: ReportingThreads,
-    /// The same by group of clients (`config/groups.rs`).
-    pub(crate) groups: Vec<ReportingThreads>,
+    pub(crate) reporting: ReportingGroups,
     pub(crate) reload: ReloadHandle,
     pub(crate) resolver: ResolverHandle,
     pub(crate) windows: Arc<Ring>,
@@ -112,7 +109,7 @@ impl Reporter {
             handle.send(question(sender)).map(|()| receiver)
         };
         let mut asked = Vec::new();
-        for group in &self.groups {
+        for group in self.reporting.groups() {
             asked.push(group.all().into_iter().map(ask).collect::<io::Result<Vec<_>>>()?);
         }
         let until = self.clock.now().plus(WAIT_MAX_NS);

@@ -35,7 +35,7 @@ pub(crate) fn serve(questions: &Receiver<Question>, reporter: &Reporter) -> io::
             _ => reporter.report().map(|report| answer(topic, reporter, &report, &mut since)),
         };
         let text = answered.unwrap_or_else(|_| BUSY.to_vec());
-        if let Some(asked_by) = reporter.threads.all().get(from) {
+        if let Some(asked_by) = reporter.reporting.all().all().get(from) {
             // A loop that has ended has no client to answer.
             let _ = asked_by.send(Message::Stats { request, text });
         }

@@ -111,16 +111,36 @@ impl ReportingThreads {
         self.0.write().unwrap_or_else(PoisonError::into_inner).push(thread);
     }
 
-    /// The threads of all of these, by their numbers. Where there are several, no more come.
-    pub(crate) fn joined(groups: &[Self]) -> Self {
-        match groups {
-            [only] => only.clone(),
-            groups => Self::new(groups.iter().flat_map(Self::all)),
-        }
-    }
-
     /// All that there are now, by their numbers.
     pub(crate) fn all(&self) -> Vec<LoopHandle> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The threads that report, by group of clients (`config/groups.rs`).
+#[derive(Clone)]
+pub(crate) struct ReportingGroups {
+    all: ReportingThreads,
+    groups: Vec<ReportingThreads>,
+}
+
+impl ReportingGroups {
+    /// Where there are several groups, no more threads come.
+    pub(crate) fn new(groups: Vec<ReportingThreads>) -> Self {
+        let all = match groups.as_slice() {
+            [only] => only.clone(),
+            groups => ReportingThreads::new(groups.iter().flat_map(ReportingThreads::all)),
+        };
+        Self { all, groups }
+    }
+
+    /// Those of all groups.
+    pub(crate) fn all(&self) -> &ReportingThreads {
+        &self.all
+    }
+
+    /// Those of each, in the order of the groups.
+    pub(crate) fn groups(&self) -> &[ReportingThreads] {
+        &self.groups
     }
 }

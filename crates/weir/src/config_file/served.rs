@@ -21,7 +21,7 @@ impl Config {
             (false, None, Some((prefix, _))) => {
                 return Err(PoolError::RouteOfNoPlace { prefix: prefix.clone() });
             }
-            (false, None, None) => Routed { of_file: self.of_all(), ..Routed::default() },
+            (false, None, None) => Routed::new(None, Layer::default(), self.of_all(), Vec::new()),
         };
         let is_routed =
             |name: &str| routed.table().is_some_and(|it| it.pools().iter().any(|pool| pool.name() == name));
@@ -30,21 +30,22 @@ impl Config {
         }
         let is_unserved = |name: &String| !is_routed(name) && !named.contains(&name.as_str());
         let unserved = self.pools.keys().filter(|name| is_unserved(name)).cloned().collect();
-        routed.of_file.servers.extend(self.of_servers(&named));
-        routed.of_file.pools =
-            named.iter().map(|name| self.pool_of_places(name)).collect::<Result<_, _>>()?;
-        Ok(Routed { unserved, ..routed })
+        let of_file = routed.of_file_mut();
+        of_file.servers.extend(self.of_servers(&named));
+        of_file.pools = named.iter().map(|name| self.pool_of_places(name)).collect::<Result<_, _>>()?;
+        Ok(routed.with_unserved(unserved))
     }
 
     /// One of the pools that places name, at its places, as if the file had no other.
     fn alone(&self, pool: &str) -> Result<Routed, PoolError> {
         let mut routed = self.table(Some(pool))?;
         let rows = self.listeners.iter().filter(|row| row.pool.as_deref() == Some(pool));
-        routed.of_file.listeners = rows.map(|row| ListenRow { pool: None, ..row.clone() }).collect();
-        match routed.of_file.listeners.is_empty() {
-            true => Err(PoolError::PoolOfNoPlace { pool: pool.to_owned() }),
-            false => Ok(routed),
+        let rows: Vec<_> = rows.map(|row| ListenRow { pool: None, ..row.clone() }).collect();
+        if rows.is_empty() {
+            return Err(PoolError::PoolOfNoPlace { pool: pool.to_owned() });
         }
+        routed.of_file_mut().listeners = rows;
+        Ok(routed)
     }
 
     /// The pools that places name, each once.
@@ -132,7 +133,7 @@ impl Config {
             }
         }
         let of_file = OfFile { servers: self.of_servers(&names), ..self.of_all() };
-        Ok(Routed { table: Some(table), of_pools, of_file, unserved })
+        Ok(Routed::new(Some(table), of_pools, of_file, unserved))
     }
 
     /// What only a file can say, whichever pools are served.

@@ -352,7 +352,8 @@ fn where_every_place_names_its_pool_nothing_goes_by_routes() {
     // One of them alone is served as if there were no other.
     assert_eq!(served(&text, Some("pages")).unwrap(), ["pages", "", "main other spare users"]);
     let alone = parse(&text, "file").unwrap().served(Some("pages")).unwrap();
-    let rows: Vec<_> = alone.of_file.listeners.iter().map(|row| (row.address.as_str(), &row.pool)).collect();
+    let listeners = alone.into_parts().2.listeners;
+    let rows: Vec<_> = listeners.iter().map(|row| (row.address.as_str(), &row.pool)).collect();
     assert_eq!(rows, [("127.0.0.1:2", &None), ("unix:/run/pages", &None)]);
     let refused = served(&text, Some("spare")).unwrap_err();
     assert!(refused.starts_with("every [[listen]] names its pool, and none names spare"), "{refused}");
