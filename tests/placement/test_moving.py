@@ -78,17 +78,18 @@ def test_two_pools_move_and_go_back_as_the_page_says(
         pytest.skip("nutcracker is not installed: `make bench` installs it")
     section = PAGE.partition("## Several pools\n")[2].partition("\n## ")[0]
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
-    (_, yaml), (_, commands), (_, reported) = blocks
-    old = [Address.free(), Address.free()]
-    listen, admin = [Address.free(), Address.free()], [Address.free(), Address.free()]
+    (_, yaml), (_, commands), (_, reported), (_, begins) = blocks
+    old, listen, admin = [Address.free(), Address.free()], [Address.free(), Address.free()], Address.free()
     here = {f"10.0.0.{number}:11211": str(server.address) for number, server in enumerate(servers, 1)}
     for number in range(2):
         here[f"127.0.0.1:{22121 + number}"] = str(old[number])
         here[f"0.0.0.0:{21211 + number}"] = str(listen[number])
-        here[f"127.0.0.1:{21280 + number}"] = str(admin[number])
+    here["127.0.0.1:21280"] = str(admin)
     for written, free in here.items():
         assert written in yaml + commands + reported
-        yaml, commands, reported = (text.replace(written, free) for text in (yaml, commands, reported))
+        yaml, commands, reported, begins = (
+            text.replace(written, free) for text in (yaml, commands, reported, begins)
+        )
     (tmp_path / "nutcracker.yml").write_text(yaml)
     statistics = str(Address.free().port)
     stack.enter_context(Process([nutcracker, "-c", str(tmp_path / "nutcracker.yml"), "-s", statistics]))
@@ -108,11 +109,16 @@ def test_two_pools_move_and_go_back_as_the_page_says(
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, reported)
-    assert done.stdout.splitlines()[-1] == str(servers[2].address), "weir where"
+    assert done.stdout.splitlines()[-1] == f"pages/{servers[2].address}", "weir where"
+    for number in range(2):
+        begins = begins.replace(str(old[number]), str(listen[number]))
+    assert (tmp_path / "weir.toml").read_text().startswith(begins)
 
-    for line, address in zip(re.findall("^weir (proxy .*)$", commands, re.MULTILINE), listen, strict=True):
-        command = shlex.split(line.replace("weir.toml", str(tmp_path / "weir.toml")))
-        stack.enter_context(Process([str(weir_binary()), *command])).wait_ready(address)
+    (line,) = re.findall("^weir (proxy .*)$", commands, re.MULTILINE)
+    command = shlex.split(line.replace("weir.toml", str(tmp_path / "weir.toml")))
+    proxy = stack.enter_context(Process([str(weir_binary()), *command]))
+    for address in listen:
+        proxy.wait_ready(address)
     for new, before in zip(listen, old, strict=True):
         with Wire(new) as through_weir, Wire(before) as back:
             for number in range(20):

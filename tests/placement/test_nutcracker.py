@@ -186,7 +186,7 @@ def test_every_hash(
             for batch in batches(asked):
                 held |= {key: label for key, _ in server.get(*batch)}
         reported = where(asked, "--config", str(config), "--pool", name)
-        assert reported == [held[key] for key in asked], name
+        assert reported == [f"{name}/{held[key]}" for key in asked], name
 
 
 def convert(file: Path) -> str:

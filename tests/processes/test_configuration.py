@@ -343,12 +343,12 @@ def test_pools_that_are_not_served_are_named(stack: ExitStack, tmp_path: Path) -
     """With a default, `check` printed both pools, and the proxy served one of them without a word."""
     file = tmp_path / "weir.toml"
     file.write_text('default = "b"\n' + TWO_POOLS)
-    assert "a: not served: no route and no default leads there\n" in check(file)[1]
+    assert "a: not served: no route, no default and no [[listen]] leads there\n" in check(file)[1]
     proxy = stack.enter_context(ConfiguredProxy(file, *log.OPTIONS))
     proxy.wait_ready(proxy.address)
     line = log.wait_reported(proxy, "pools_not_served")
     assert (line["level"], line["pools"]) == ("warn", "a")
-    assert line["message"].startswith("not served: a (no route and no default leads there; ")
+    assert line["message"].startswith("not served: a (no route, no default and no [[listen]] leads there; ")
     # A reload names what it leaves out; with a route nothing is left out.
     file.write_text('default = "b"\n' + TWO_POOLS + TWO_POOLS.replace("s.a", "s.c").split("[pools.b]", 1)[0])
     assert proxy.reload()[0] == 200
@@ -388,7 +388,9 @@ def test_a_converted_file_from_standard_input_is_good(stack: ExitStack, tmp_path
     )
     file, path = tmp_path / "weir.toml", tmp_path / "alpha.sock"
     file.write_text(done.stdout.replace("/tmp/alpha.sock", str(path)))
-    assert check(file, "--pool", "alpha")[0] == 0
+    status, summary = check(file)
+    assert (status, f"{path}: to pool alpha\n127.0.0.1:22122: to pool beta\n" in summary) == (0, True)
+    # One of them alone is served at its own place.
     assert check(file, "--pool", "beta")[0] == 0
     proxy = stack.enter_context(Process([str(weir_binary()), "proxy", "--config", str(file), "--pool", "alpha"]))
     proxy.wait_ready(SocketPath(path))
@@ -396,7 +398,7 @@ def test_a_converted_file_from_standard_input_is_good(stack: ExitStack, tmp_path
     with Wire(SocketPath(path)) as wire:
         wire.send(b"stats settings\r\n")
         reported = dict(line.decode().split(" ", 2)[1:] for line in iter(wire.line, b"END"))
-    assert (reported["maxconns"], reported["timeout_ms"]) == ("12", "400")
+    assert (reported["servers"], reported["timeout_ms"]) == ("1", "400")
 
 
 def documented() -> dict[str, str]:

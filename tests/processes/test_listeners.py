@@ -90,9 +90,9 @@ auth_file = "{passwords}"
 
     config = json.loads(proxy.http("/config"))
     assert config["listeners"] == [
-        {"listen": str(both), "tls": True, "login": True},
-        {"listen": str(plain), "tls": False, "login": True},
-        {"listen": f"unix:{local}", "tls": False, "login": False},
+        {"listen": str(both), "tls": True, "login": True, "pool": None},
+        {"listen": str(plain), "tls": False, "login": True, "pool": None},
+        {"listen": f"unix:{local}", "tls": False, "login": False, "pool": None},
     ]
 
 

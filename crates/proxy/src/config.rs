@@ -2,6 +2,7 @@
 
 pub(crate) mod admin_access;
 mod error;
+pub(crate) mod groups;
 pub(crate) mod listeners;
 pub(crate) mod logins;
 pub(crate) mod settings;
@@ -10,6 +11,7 @@ mod tls;
 use crate::{
     config::{
         admin_access::AdminAccess,
+        groups::{Group, Groups, PoolOfPlaces},
         listeners::{Listen, ListenPlace, ListenRow, resolve},
         logins::{Logins, UserRow},
         settings::{Engine, Layer, PoolSettings, SPLIT_THREADS_MAX, Setting, Settings, Table as _},
@@ -41,7 +43,7 @@ pub struct Config {
     pub listeners: Vec<ListenPlace>,
     /// Where `/metrics`, `/snapshot` and `/reload` are answered, if anywhere.
     pub admin: Option<SocketAddr>,
-    /// Keys to servers.
+    /// Keys to servers: the tables of all groups side by side.
     pub table: Arc<Table>,
     /// Who looks names up.
     pub resolver: Arc<dyn Resolve>,
@@ -57,6 +59,8 @@ pub struct Config {
     logins: Logins,
     /// What the admin port asks for.
     admin_access: Arc<AdminAccess>,
+    /// Which clients are served together.
+    groups: Groups,
 }
 
 /// All that is said where a pool and one of its servers, by their names, have something of their own.
@@ -71,6 +75,8 @@ pub struct OfFile {
     pub users: Vec<UserRow>,
     /// Of places where clients connect; none: the setting `listen` says where.
     pub listeners: Vec<ListenRow>,
+    /// The pools that places name, each once.
+    pub pools: Vec<PoolOfPlaces>,
 }
 
 /// How a configuration is read again: a new one, or a line that says why not.
@@ -79,12 +85,13 @@ pub type Reread = Arc<dyn Fn() -> Result<Config, String> + Send + Sync>;
 impl Config {
     /// A proxy in front of the table's servers: checks what can be wrong about settings together. Each for itself was checked before.
     pub fn new(table: Table, said: &Layer) -> Result<Self, ConfigError> {
-        Self::of_file(table, said, &OfFile::default())
+        Self::of_file(Some(table), said, &OfFile::default())
     }
 
-    /// The same, with what only a file can say.
-    pub fn of_file(table: Table, said: &Layer, of_file: &OfFile) -> Result<Self, ConfigError> {
-        let OfFile { servers: of_servers, users, listeners } = of_file;
+    /// The same, with what only a file can say. `routed`: where keys of clients go whose place names no pool; `None` if there is no such
+    /// place.
+    pub fn of_file(routed: Option<Table>, said: &Layer, of_file: &OfFile) -> Result<Self, ConfigError> {
+        let OfFile { servers: of_servers, users, listeners, pools } = of_file;
         let mut settings = Settings::of(said);
         let engine = settings.engine;
         let is_said = |name| of_servers.values().chain([said]).any(|said| said.get(name).is_some());
@@ -99,13 +106,17 @@ impl Config {
         if settings.read_repair == ReadRepair::On && settings.allow_flush {
             return Err(ConfigError::ReadRepairFlush);
         }
-        for pool in table.pools() {
-            let (servers, replicas) = (pool.router().servers().len(), pool.router().replicas());
-            let refused = |reason| ConfigError::NotWhole { pool: pool.name().to_owned(), reason };
-            settings.multiget.check(servers, replicas).map_err(refused)?;
+        if !pools.is_empty() && engine != Engine::Event {
+            return Err(ConfigError::ListenPoolEngine(engine));
         }
+        let groups = Groups::new(routed, pools)?;
+        groups.all().iter().try_for_each(|group| check_multigets(group, &settings))?;
+        let table = groups.table()?;
         let (inbound, logins) = (tls::inbound(&settings)?.map(Arc::new), Logins::read(&settings, users)?);
         let places = listeners::places(listeners, &settings, inbound.is_some(), logins.users().is_some())?;
+        if let Some(place) = places.iter().find(|place| groups.of_place(place.pool.as_deref()).is_none()) {
+            return Err(ConfigError::ListenPool { address: place.at.to_string(), pool: place.pool.clone() });
+        }
         if let Some(first) = listeners.first() {
             settings.listen.clone_from(&first.address);
         }
@@ -117,7 +128,8 @@ impl Config {
             logins,
             admin_access: Arc::new(AdminAccess::read(&settings)?),
             settings,
-            table: Arc::new(table),
+            table,
+            groups,
             resolver: Arc::new(SystemResolver),
             reread: Arc::new(|| Err("there is nothing to read again".to_owned())),
             commit: "unknown",
@@ -151,10 +163,24 @@ impl Config {
         &self.admin_access
     }
 
+    /// Which clients are served together.
+    pub(crate) fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    /// What one group goes by, as if it were alone: with its table, its settings, and as many event loops as it has.
+    pub(crate) fn of_group(&self, number: usize) -> Self {
+        let group = &self.groups.all()[number];
+        let mut settings = group.settings(&self.settings).clone();
+        settings.threads = self.groups.share(self.settings.threads);
+        let table = Arc::clone(group.table());
+        Self { settings, table, groups: self.groups.only(number), ..self.clone() }
+    }
+
     /// Event loops, or workers, or readers and writers.
     pub fn serving_threads(&self) -> usize {
         match self.settings.engine {
-            Engine::Event => self.settings.threads,
+            Engine::Event => self.groups.all().len() * self.groups.share(self.settings.threads),
             Engine::Pool => self.settings.workers,
             Engine::Split => split_threads(self.settings.readers, &self.table),
         }
@@ -213,7 +239,11 @@ impl Config {
                     .to_owned(),
             );
         }
-        self.too_many_threads(&read.table).map(|refusal| refusal.to_string())
+        if let Some(refusal) = self.too_many_threads(&read.table) {
+            return Some(refusal.to_string());
+        }
+        let renewed = self.groups.renewed(&read.groups);
+        renewed.and_then(|groups| groups.table().map_err(|error| error.to_string())).err()
     }
 
     /// Goes by a configuration that was read again, as far as that is possible without a restart.
@@ -223,7 +253,12 @@ impl Config {
         }
         self.admin_access.renew(&read.admin_access);
         self.logins = read.logins.clone();
-        self.table = Arc::clone(&read.table);
+        // What has no equal there was refused (`refusal`).
+        if let Ok(groups) = self.groups.renewed(&read.groups)
+            && let Ok(table) = groups.table()
+        {
+            (self.groups, self.table) = (groups, table);
+        }
         self.outbounds = Arc::clone(&read.outbounds);
         self.settings.take_reloadable(&read.settings);
     }
@@ -318,6 +353,16 @@ impl From<&Options> for PoolSettings {
         let Options { placement, hash, hash_tag, salt, replicas } = options.clone();
         Self { replicas, placement, hash, hash_tag, salt }
     }
+}
+
+/// Whether the multi-gets of a group can be asked for as its settings say.
+fn check_multigets(group: &Group, of_proxy: &Settings) -> Result<(), ConfigError> {
+    let multiget = group.settings(of_proxy).multiget;
+    group.table().pools().iter().try_for_each(|pool| {
+        let (servers, replicas) = (pool.router().servers().len(), pool.router().replicas());
+        let refused = |reason| ConfigError::NotWhole { pool: pool.name().to_owned(), reason };
+        multiget.check(servers, replicas).map_err(refused)
+    })
 }
 
 fn split_threads(readers: usize, table: &Table) -> usize {

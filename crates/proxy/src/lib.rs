@@ -38,6 +38,7 @@ mod records;
 mod reload;
 mod run;
 
+pub use config::groups::PoolOfPlaces;
 pub use config::listeners::{LISTENERS_MAX, Listen, ListenPlace, ListenRow};
 pub use config::logins::{LoginFileError, UserRow};
 pub use config::settings::{

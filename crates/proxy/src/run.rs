@@ -13,7 +13,7 @@ use crate::{
         self,
         acceptor::Acceptor,
         event::server_links::AddressBookHandle,
-        making::{Making, Started},
+        making::{Making, ReportingGroups},
     },
     mailbox::{Message, QUESTIONS_MAX, Question},
     notices::{
@@ -94,9 +94,17 @@ fn serve(
             .with_outbounds(Arc::clone(config.outbounds()));
     let making = Making::new(config, clock, watch, addresses, Arc::clone(&notices), questions, hub)
         .with_tracing(tracing);
-    let Started { reporting, doors, threads, queues } = engine::start(&making)?;
+    let groups = engine::start_all(&making)?;
     // What collects, and what writes rows, ends when nobody is left who could hand over anything.
     drop(making);
+    let (mut reporting, mut doors, mut threads, mut queues) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for started in groups {
+        reporting.push(started.reporting);
+        doors.push(started.doors);
+        threads.extend(started.threads);
+        queues.extend(started.queues);
+    }
     let windows = Arc::new(Ring::default());
     let collector =
         Collector::new(parts, shared, queues, Arc::clone(&windows), clock, files.take_windows_taker());
@@ -131,7 +139,7 @@ fn serve(
     let reporter = Reporter {
         config: bound.clone(),
         clock,
-        reporting,
+        reporting: ReportingGroups::new(reporting),
         reload: reload_handle.clone(),
         resolver,
         windows,
@@ -172,7 +180,7 @@ fn serve(
     let began = clock.now();
     acceptor.stop().map_err(system("stop accepting"))?;
     join(acceptor_thread)?;
-    for handle in &doors {
+    for handle in doors.iter().flatten() {
         handle.send(Message::Drain).map_err(system("drain an event loop"))?;
     }
     threads.into_iter().try_for_each(join)?;

@@ -17,10 +17,16 @@ pub const ROUTES_MAX: usize = 4096;
 /// The longest prefix, in bytes: as long as memcached's keys may be.
 const PREFIX_MAX: usize = 250;
 
+/// The longest name of a pool that stands before the names of its servers, in bytes: as long as those may be.
+const POOL_NAME_MAX: usize = 255;
+
 /// All that decides where keys go. Immutable: build it once, share it in an `Arc`, replace it whole.
 ///
 /// A key belongs to the pool that the longest of its prefixes leads to, and to the first pool if none leads anywhere. Keys
 /// are passed on unchanged: no prefix is taken off.
+///
+/// Several tables may be there at once, one for each set of clients: [`Table::separate`] has one pool for all keys of its clients, and
+/// [`Table::side_by_side`] is what somebody sees who looks at all of them.
 #[derive(Clone, Debug)]
 pub struct Table {
     servers: Vec<Server>,
@@ -74,6 +80,11 @@ pub enum TableError {
         /// Where the other is.
         second: String,
     },
+    /// The name of a pool that cannot stand before the names of its servers.
+    #[error(
+        "pool {0:?} cannot stand before the names of its servers: give it a name of 1 to {POOL_NAME_MAX} bytes without spaces, commas and control characters"
+    )]
+    PoolName(String),
     /// A prefix that no key can have.
     #[error(
         "route {0:?} is no prefix of a key: write 1 to {PREFIX_MAX} bytes without spaces and control characters"
@@ -106,7 +117,7 @@ impl From<Router> for Table {
 impl Table {
     /// The first of `pools` takes the keys that none of `routes` (prefix, name of a pool) takes.
     pub fn new(pools: Vec<(String, Router)>, routes: &[(String, String)]) -> Result<Self, TableError> {
-        check_names(&pools)?;
+        check_names(pools.iter().map(|(name, _)| name.as_str()))?;
         let servers = distinct_servers(&pools)?;
         let place_of: HashMap<(String, String), u16> =
             (0u16..).zip(&servers).map(|(place, it)| (identity(it), place)).collect();
@@ -117,6 +128,45 @@ impl Table {
         let pools: Vec<Pool> = pools.into_iter().map(pool).collect();
         let routes = sorted_routes(&pools, routes)?;
         Ok(Self { servers, pools, routes })
+    }
+
+    /// A table of its own for one pool, to which all keys belong. Its servers are called `POOL/NAME` in records and metrics, because those
+    /// of other tables may have the same names. Where keys go is decided by the names that they were given.
+    pub fn separate(pool: &str, router: Router) -> Result<Self, TableError> {
+        let is_name = (1..=POOL_NAME_MAX).contains(&pool.len());
+        if !is_name || pool.contains(|it: char| it.is_whitespace() || it.is_control() || it == ',') {
+            return Err(TableError::PoolName(pool.to_owned()));
+        }
+        let mut table = Self::from(router);
+        pool.clone_into(&mut table.pools[0].name);
+        table.servers.iter_mut().for_each(|server| server.name = format!("{pool}/{}", server.name));
+        Ok(table)
+    }
+
+    /// The pools and servers of all of these. They keep their keys to themselves: [`Self::replicas_of`] knows only those of the first
+    /// table, [`Self::replicas_in`] those of any pool.
+    pub fn side_by_side(tables: &[&Self]) -> Result<Self, TableError> {
+        let mut all = Self { servers: Vec::new(), pools: Vec::new(), routes: Vec::new() };
+        for table in tables {
+            let before = all.servers.len();
+            if before + table.servers.len() > TABLE_SERVERS_MAX {
+                let count = tables.iter().map(|table| table.servers.len()).sum();
+                return Err(TableError::TooManyServers(count));
+            }
+            let place = |place: &u16| place + u16::try_from(before).expect("a table has few servers");
+            all.pools.extend(table.pools.iter().map(|pool| Pool {
+                name: pool.name.clone(),
+                router: pool.router.clone(),
+                places: pool.places.iter().map(place).collect(),
+            }));
+            all.servers.extend(table.servers.iter().cloned());
+        }
+        check_names(all.pools.iter().map(Pool::name))?;
+        check_servers(&all.servers)?;
+        if let Some(first) = tables.first() {
+            all.routes.clone_from(&first.routes);
+        }
+        Ok(all)
     }
 
     /// All servers of all pools, each once. Servers differ by address and name; the weight is that of its first pool.
@@ -140,9 +190,19 @@ impl Table {
         if self.routes.is_empty() { 0 } else { self.routed(key).unwrap_or(0) }
     }
 
+    /// The servers of a pool of this table, as the table calls them, in the pool's order.
+    pub fn servers_of<'a>(&'a self, pool: &'a Pool) -> impl Iterator<Item = &'a Server> {
+        pool.places.iter().map(|place| &self.servers[usize::from(*place)])
+    }
+
     /// Writes the places, among [`Self::servers`], of the key's servers into `out`, the primary first, and returns how many.
     pub fn replicas_of(&self, key: &[u8], out: &mut [u16]) -> usize {
-        let pool = &self.pools[self.pool_of(key)];
+        self.replicas_in(self.pool_of(key), key, out)
+    }
+
+    /// The same for a key of the pool with this place among [`Self::pools`], whatever the routes say.
+    pub fn replicas_in(&self, pool: usize, key: &[u8], out: &mut [u16]) -> usize {
+        let pool = &self.pools[pool];
         let count = pool.router.replicas_of(key, out);
         out[..count].iter_mut().for_each(|place| *place = pool.places[usize::from(*place)]);
         count
@@ -180,17 +240,29 @@ impl Pool {
     }
 }
 
-fn check_names(pools: &[(String, Router)]) -> Result<(), TableError> {
+fn check_names<'a>(mut pools: impl ExactSizeIterator<Item = &'a str>) -> Result<(), TableError> {
     match pools.len() {
         0 => return Err(TableError::NoPools),
         count if count > POOLS_MAX => return Err(TableError::TooManyPools(count)),
         _ => {}
     }
     let mut names = HashSet::new();
-    match pools.iter().find(|(name, _)| !names.insert(name)) {
-        Some((name, _)) => Err(TableError::DuplicatePool(name.clone())),
+    match pools.find(|name| !names.insert(*name)) {
+        Some(name) => Err(TableError::DuplicatePool(name.to_owned())),
         None => Ok(()),
     }
+}
+
+/// No two servers of different tables have one name, wherever they are: each table counts for itself what it sends to them.
+fn check_servers(servers: &[Server]) -> Result<(), TableError> {
+    let mut address_of: HashMap<&str, &Server> = HashMap::new();
+    for server in servers {
+        if let Some(first) = address_of.insert(&server.name, server) {
+            let (name, first, second) = (server.name.clone(), first.address(), server.address());
+            return Err(TableError::AmbiguousServer { name, first, second });
+        }
+    }
+    Ok(())
 }
 
 /// What makes two servers one: reached under the same address and called the same.
@@ -340,6 +412,63 @@ mod tests {
         );
         let many = (0..=POOLS_MAX).map(|number| pool(&number.to_string(), &["a:1"])).collect();
         assert_eq!(Table::new(many, &[]).unwrap_err(), TableError::TooManyPools(POOLS_MAX + 1));
+    }
+
+    fn separate(name: &str, servers: &[&str]) -> Table {
+        let (name, router) = pool(name, servers);
+        Table::separate(&name, router).unwrap()
+    }
+
+    #[test]
+    fn tables_side_by_side_keep_their_keys_to_themselves() {
+        let routed = three_pools(&[("user:", "users")]).unwrap();
+        // Names and addresses of the other pools, and of the routes.
+        let (red, blue) = (separate("red", &["a:1", "z:1 b:1"]), separate("blue", &["a:1", "y:1 b:1"]));
+        let all = Table::side_by_side(&[&routed, &red, &blue]).unwrap();
+        let names = |table: &Table| table.servers().iter().map(|it| it.name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&red), ["red/a:1", "red/b:1"]);
+        assert_eq!(names(&all), [names(&routed), names(&red), names(&blue)].concat());
+        assert_eq!(
+            all.pools().iter().map(Pool::name).collect::<Vec<_>>(),
+            ["main", "users", "old", "red", "blue"]
+        );
+        let placed = |table: &Table, pool: usize, key: &[u8]| {
+            let mut out = [0; 4];
+            let count = table.replicas_in(pool, key, &mut out);
+            out[..count].iter().map(|&place| table.servers()[usize::from(place)].clone()).collect::<Vec<_>>()
+        };
+        for number in 0..50 {
+            let key = format!("user:{number}");
+            assert_eq!(placed(&all, 3, key.as_bytes()), placed(&red, 0, key.as_bytes()));
+            assert_eq!(placed(&all, 4, key.as_bytes()), placed(&blue, 0, key.as_bytes()));
+            // Where it goes is decided by the given names: the two pools have the same.
+            assert_eq!(
+                placed(&red, 0, key.as_bytes())[0].name.strip_prefix("red"),
+                placed(&blue, 0, key.as_bytes())[0].name.strip_prefix("blue"),
+            );
+            assert_eq!(all.pool_of(key.as_bytes()), 1, "the routes are those of the first");
+        }
+        let of_blue: Vec<_> = all.servers_of(&all.pools()[4]).map(Server::address).collect();
+        assert_eq!(of_blue, ["a:1", "y:1"]);
+    }
+
+    #[test]
+    fn tables_that_could_be_mistaken_for_each_other_are_refused() {
+        let (red, routed) = (separate("red", &["a:1"]), three_pools(&[]).unwrap());
+        let refusal = |tables: &[&Table]| Table::side_by_side(tables).unwrap_err();
+        assert_eq!(refusal(&[&red, &red]), TableError::DuplicatePool("red".into()));
+        assert_eq!(
+            refusal(&[&routed, &separate("users", &["q:1"])]),
+            TableError::DuplicatePool("users".into())
+        );
+        let (_, named) = pool("named", &["q:1 red/a:1"]);
+        let error = refusal(&[&named.into(), &red]).to_string();
+        assert!(error.starts_with("server name red/a:1 stands for q:1 and for a:1"), "{error}");
+        assert_eq!(refusal(&[]), TableError::NoPools);
+        for name in ["", "a b", "a,b", "a\r\nb", &"x".repeat(256)] {
+            let (_, router) = pool("any", &["a:1"]);
+            assert_eq!(Table::separate(name, router).unwrap_err(), TableError::PoolName(name.into()));
+        }
     }
 
     proptest! {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use weir_proxy::{ConfigError, Layer, NAMES_WAIT_MAX, SystemResolver, unresolved};
+use weir_proxy::{ConfigError, Layer, ListenRow, NAMES_WAIT_MAX, SystemResolver, unresolved};
 
 use crate::config_file::{self, Config};
 use crate::pool::{self, Pool};
@@ -66,8 +66,11 @@ impl CheckArgs {
         // Names under which the proxy itself is to be reached may be known elsewhere only: the rest is checked with others.
         let mut instead = Layer::default();
         let (config, unserved) = loop {
-            let routed = pool::routed(&self.file, &file, self.pool.as_deref())?;
+            let mut routed = pool::served(&self.file, &file, self.pool.as_deref())?;
             let unserved = routed.unserved().to_vec();
+            if instead.get("listen").is_some() {
+                routed.of_file_mut().listeners.iter_mut().for_each(|row| ANYWHERE.clone_into(&mut row.address));
+            }
             let error = match proxy::assembled(&instead, file.settings.clone(), routed) {
                 Ok(config) => break (config, unserved),
                 Err(error) => error,
@@ -97,7 +100,7 @@ impl CheckArgs {
 /// An address that is there on every machine.
 const ANYWHERE: &str = "127.0.0.1:0";
 
-/// A line per pool, one more for a pool that no key gets to, and one per route.
+/// A line per pool, one more for a pool that no key gets to, one per route, and one per place that names a pool.
 fn summary(config: &Config, unserved: &[String], why: &str) -> String {
     let pool = |(name, pool): (&String, &Pool)| {
         let (router, options) = (&pool.router, pool.router.options());
@@ -117,7 +120,11 @@ fn summary(config: &Config, unserved: &[String], why: &str) -> String {
         )
     };
     let route = |(prefix, pool): &(String, String)| format!("{prefix:?}: to pool {pool}\n");
-    config.pools.iter().map(pool).chain(config.routes.iter().map(route)).collect()
+    let place = |row: &ListenRow| {
+        row.pool.as_ref().map(|pool| format!("{}: to pool {pool}\n", row.address)).unwrap_or_default()
+    };
+    let routes = config.routes.iter().map(route);
+    config.pools.iter().map(pool).chain(routes).chain(config.listeners().iter().map(place)).collect()
 }
 
 #[cfg(test)]
@@ -239,7 +246,10 @@ mod tests {
             summary.lines().filter(|line| line.contains("not served")).collect::<Vec<_>>().join("; ")
         };
         let by_default = format!("default = \"a\"\n{pools}");
-        assert_eq!(not_served(&by_default, None), "b: not served: no route and no default leads there");
+        assert_eq!(
+            not_served(&by_default, None),
+            "b: not served: no route, no default and no [[listen]] leads there"
+        );
         assert_eq!(not_served(pools, Some("b")), "a: not served: no route leads there, and --pool is b");
         let routed = format!("{by_default}[routes]\n\"u:\" = \"b\"\n");
         assert_eq!(not_served(&routed, None), "");

@@ -3,6 +3,8 @@
 //! [`read`] makes a checked [`Config`] of a file, or says in which line it is wrong. [`FileTable`] is the schema;
 //! `weir convert` writes it. docs/reference/configuration.md tells of it.
 
+mod served;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::io::Read;
@@ -13,9 +15,9 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use toml::{Spanned, Value};
 use weir_proxy::{Form, Layer, ListenRow, Place, PoolSettings, Setting, Settings, Table as _, UserRow};
-use weir_routing::{Router, RoutingError, Server, ServerError, Table, TableError};
+use weir_routing::{Router, RoutingError, Server, ServerError, TableError};
 
-use crate::pool::{Pool, PoolError, Routed};
+use crate::pool::{Pool, PoolError};
 
 /// The largest file that is read, in bytes: far more than the largest pools need.
 const BYTES_MAX: u64 = 16 << 20;
@@ -89,6 +91,7 @@ struct ListenTable {
     mode: Option<Spanned<String>>,
     tls: Option<bool>,
     login: Option<bool>,
+    pool: Option<Spanned<String>>,
 }
 
 /// Settings as they stand there: names and values.
@@ -303,15 +306,19 @@ fn config(text: &str) -> Result<Config, Fault> {
     }
     let users = users(table.users.unwrap_or_default(), &pools)?;
     let beside = places.of_setting("listen").or_else(|| proxy_spans.get("listen").cloned());
-    let listeners = listeners(table.listen.unwrap_or_default(), beside)?;
+    let rows = table.listen.unwrap_or_default();
+    places.note_listeners(&rows);
+    let listeners = listeners(rows, beside, &pools)?;
     let routes = table.routes.into_iter().flatten();
     let routes = routes.map(|(prefix, pool)| (prefix.into_inner(), pool.into_inner())).collect();
     let default = table.default.map(Spanned::into_inner);
     let config = Config { pools, default, routes, settings, users, listeners };
-    if !config.routes.is_empty() {
-        config.table(None).map_err(|error| (Some(places.of_error(&error)), error.to_string()))?;
+    match config.served(None) {
+        // Which pool takes the keys that no route takes may still be said by a flag.
+        Err(PoolError::WhichPool { .. }) => Ok(config),
+        Err(error) if config.has_routes_or_places() => Err((places.of_error(&error), error.to_string())),
+        _ => Ok(config),
     }
-    Ok(config)
 }
 
 fn pools(
@@ -381,7 +388,11 @@ fn users(tables: Vec<UserTable>, pools: &BTreeMap<String, Pool>) -> Result<Vec<U
 }
 
 /// Places where clients connect. `beside`: where the file says `listen` too, if it does.
-fn listeners(tables: Vec<ListenTable>, beside: Option<Range<usize>>) -> Result<Vec<ListenRow>, Fault> {
+fn listeners(
+    tables: Vec<ListenTable>,
+    beside: Option<Range<usize>>,
+    pools: &BTreeMap<String, Pool>,
+) -> Result<Vec<ListenRow>, Fault> {
     if let (Some(span), false) = (beside, tables.is_empty()) {
         let reason = "listen stands beside [[listen]]: write it as an [[listen]] of its own, or remove it";
         return Err(fault(span, &reason));
@@ -401,7 +412,14 @@ fn listeners(tables: Vec<ListenTable>, beside: Option<Range<usize>>) -> Result<V
             mode_row.check(mode.get_ref()).map_err(refused)?;
             u32::from_str_radix(mode.get_ref(), 8).map_err(|error| refused(error.to_string()))
         });
-        Ok(ListenRow { address, mode: mode.transpose()?, tls: table.tls, login: table.login })
+        if let Some(pool) = table.pool.as_ref().filter(|pool| !pools.contains_key(pool.get_ref())) {
+            let known = pools.keys().cloned().collect::<Vec<_>>().join(", ");
+            let reason =
+                format!("[[listen]] {address}: there is no pool {:?}: there are {known}", pool.get_ref());
+            return Err(fault(pool.span(), &reason));
+        }
+        let pool = table.pool.map(Spanned::into_inner);
+        Ok(ListenRow { address, mode: mode.transpose()?, tls: table.tls, login: table.login, pool })
     };
     tables.into_iter().map(row).collect()
 }
@@ -520,56 +538,6 @@ fn fault(span: Range<usize>, reason: &dyn fmt::Display) -> Fault {
     (Some(span), reason.to_string())
 }
 
-impl Config {
-    /// All pools that keys can get to, the one of `wanted`, or of the file's `default`, first.
-    pub(crate) fn table(&self, wanted: Option<&str>) -> Result<Routed, PoolError> {
-        let first = self.first(wanted)?;
-        if let Some((prefix, pool)) = self.routes.iter().find(|(_, pool)| !self.pools.contains_key(pool)) {
-            let known = self.pools.keys().cloned().collect();
-            return Err(TableError::NoSuchPool { prefix: prefix.clone(), pool: pool.clone(), known }.into());
-        }
-        let led_to = self.routes.iter().map(|(_, pool)| pool.as_str());
-        let mut names: Vec<&str> = vec![first];
-        names.extend(self.pools.keys().map(String::as_str).filter(|name| *name != first));
-        let is_served = |name: &str| name == first || led_to.clone().any(|led_to| led_to == name);
-        let unserved = self.pools.keys().filter(|name| !is_served(name)).cloned().collect();
-        names.retain(|name| is_served(name));
-        let routers =
-            names.iter().map(|name| ((*name).to_owned(), self.pools[*name].router.clone())).collect();
-        let table = Table::new(routers, &self.routes)?;
-        let mut of_pools = Layer::default();
-        for row in of_proxy_or_pools() {
-            let said = |name: &str| self.pools[name].said.get(row.name);
-            if row.place == Place::AllPools
-                && let Some(other) = names.iter().find(|name| said(name) != said(first))
-            {
-                let (first, other) = (first.to_owned(), (*other).to_owned());
-                return Err(PoolError::Shared { first, other, setting: row.name });
-            }
-            if let Some(text) = said(first) {
-                of_pools.say(row, text).expect("it was said before");
-            }
-        }
-        let of_servers = names.iter().flat_map(|name| {
-            let own = self.pools[*name].of_servers().iter();
-            own.map(|(server, said)| (((*name).to_owned(), server.clone()), said.clone()))
-        });
-        let routed = Routed::new(table, of_pools, of_servers.collect(), unserved);
-        Ok(routed.with_users(self.users.clone()).with_listeners(self.listeners.clone()))
-    }
-
-    fn first<'a>(&'a self, wanted: Option<&'a str>) -> Result<&'a str, PoolError> {
-        let known = || self.pools.keys().cloned().collect::<Vec<_>>();
-        match wanted.or(self.default.as_deref()) {
-            Some(name) if self.pools.contains_key(name) => Ok(name),
-            Some(name) => Err(PoolError::NoSuchPool { pool: name.to_owned(), known: known() }),
-            None if self.pools.len() == 1 => Ok(self.pools.keys().next().expect("one pool")),
-            None if self.routes.is_empty() => Err(PoolError::WhichPool { known: known() }),
-            None => Err(PoolError::NoDefault { known: known() }),
-        }
-    }
-}
-
 /// Where pools and routes stand.
 struct Places {
     /// Address and name of each server, of all pools in their order, with the place where it stands.
@@ -577,7 +545,9 @@ struct Places {
     /// For each pool its name, and its settings.
     settings: HashMap<String, (Range<usize>, Spans)>,
     routes: HashMap<String, Range<usize>>,
-    first_route: Range<usize>,
+    first_route: Option<Range<usize>>,
+    /// The pools that places name, and where the first does.
+    listeners: HashMap<String, Range<usize>>,
 }
 
 impl Places {
@@ -592,7 +562,14 @@ impl Places {
             servers: servers.map(|server| (server.get_ref().text.clone(), server.span())).collect(),
             settings: HashMap::new(),
             routes: prefixes().map(|prefix| (prefix.get_ref().clone(), prefix.span())).collect(),
-            first_route: first.unwrap_or(0..0),
+            first_route: first,
+            listeners: HashMap::new(),
+        }
+    }
+
+    fn note_listeners(&mut self, rows: &[ListenTable]) {
+        for pool in rows.iter().filter_map(|row| row.pool.as_ref()) {
+            self.listeners.entry(pool.get_ref().clone()).or_insert_with(|| pool.span());
         }
     }
 
@@ -602,14 +579,21 @@ impl Places {
         all.min_by_key(|span| span.start).cloned()
     }
 
-    /// What to point at for an error: the route or the server that it is about.
-    fn of_error(&self, error: &PoolError) -> Range<usize> {
+    /// What to point at for an error: the route, the place or the server that it is about.
+    fn of_error(&self, error: &PoolError) -> Option<Range<usize>> {
         let found = match error {
             PoolError::Table(
                 TableError::Prefix(prefix)
                 | TableError::DuplicateRoute(prefix)
                 | TableError::NoSuchPool { prefix, .. },
-            ) => self.routes.get(prefix),
+            )
+            | PoolError::RouteOfNoPlace { prefix } => self.routes.get(prefix),
+            PoolError::PoolTwoWays { pool } | PoolError::Table(TableError::PoolName(pool)) => {
+                self.listeners.get(pool)
+            }
+            PoolError::OfAllClients { pool, setting } => {
+                self.settings.get(pool).and_then(|(_, settings)| settings.get(setting))
+            }
             PoolError::Table(TableError::AmbiguousServer { name, second, .. }) => {
                 let is_second = |text: &str| {
                     text.parse::<Server>().is_ok_and(|it| it.name == *name && it.address() == *second)
@@ -621,7 +605,7 @@ impl Places {
             }
             _ => None,
         };
-        found.unwrap_or(&self.first_route).clone()
+        found.or(self.first_route.as_ref()).cloned()
     }
 }
 

@@ -303,7 +303,7 @@ fn say_ready(config: &Config) {
         if servers == 1 { "" } else { "s" },
         config.table.pools()[0].router().replicas(),
         match config.settings.engine {
-            Engine::Event => format!("threads {}", config.settings.threads),
+            Engine::Event => format!("threads {}", config.serving_threads()),
             Engine::Pool => format!("engine pool, workers {}", config.settings.workers),
             Engine::Split => format!("engine split, readers {} for each server", config.settings.readers),
         },
@@ -321,7 +321,7 @@ pub(crate) fn say_unserved(pools: &[String], wanted: Option<&str>) {
     } else {
         warn!(
             event = "pools_not_served",
-            pools, "not served: {pools} ({why}; start a proxy with --pool for each, or write [routes])"
+            pools, "not served: {pools} ({why}; write [[listen]] with pool for each, or [routes])"
         );
     }
 }

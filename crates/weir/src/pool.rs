@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
-use weir_proxy::{Layer, ListenRow, OfFile, PoolSettings, SaidOfServers, Table as _, UserRow};
+#[cfg(test)]
+use weir_proxy::SaidOfServers;
+use weir_proxy::{Layer, OfFile, PoolSettings, Table as _};
 use weir_routing::{Router, RoutingError, Server, ServerError, Table, TableError};
 
 use crate::config_file::{self, FileError};
@@ -27,8 +29,8 @@ pub(crate) struct PoolArgs {
     /// Use it for several pools, and for changes without a restart
     #[arg(long, value_name = "FILE", env = "WEIR_CONFIG", hide_env = true, help_heading = HEADING)]
     config: Option<PathBuf>,
-    /// Which of the file's pools takes the keys that no route takes; by default the file's `default`, or its only one. Give it to
-    /// serve another pool from a shared file
+    /// Which of the file's pools takes the keys that no route takes; by default the file's `default`, or its only one. Where every
+    /// [[listen]] names a pool, only those with this one are served. Give it to serve another pool from a shared file
     #[arg(long, value_name = "NAME", env = "WEIR_POOL", hide_env = true, help_heading = HEADING)]
     pool: Option<String>,
 }
@@ -65,38 +67,52 @@ impl Pool {
     }
 }
 
-/// Pools and routes, ready to use.
-#[derive(Debug)]
+/// What a proxy serves, ready to use.
+#[derive(Debug, Default)]
 pub(crate) struct Routed {
-    pub(crate) table: Table,
-    /// What its pools say: the first where clients connect, all of them the rest.
+    /// Pools and routes; `None` where every place where clients connect names its pool.
+    table: Option<Table>,
+    /// What the pools of the table say: the first where clients connect, all of them the rest.
     pub(crate) of_pools: Layer,
     /// What only a file can say.
     of_file: OfFile,
+    /// Pools of the file that no key gets to.
     unserved: Vec<String>,
 }
 
 impl Routed {
+    /// `unserved`: pools of the file that no key gets to.
     pub(crate) fn new(
-        table: Table,
+        table: Option<Table>,
         of_pools: Layer,
-        of_servers: SaidOfServers,
+        of_file: OfFile,
         unserved: Vec<String>,
     ) -> Self {
-        let of_file = OfFile { servers: of_servers, ..OfFile::default() };
         Self { table, of_pools, of_file, unserved }
     }
 
-    pub(crate) fn with_users(self, users: Vec<UserRow>) -> Self {
-        Self { of_file: OfFile { users, ..self.of_file }, ..self }
+    /// The same, with these pools that no key gets to.
+    pub(crate) fn with_unserved(self, unserved: Vec<String>) -> Self {
+        Self { unserved, ..self }
     }
 
-    pub(crate) fn with_listeners(self, listeners: Vec<ListenRow>) -> Self {
-        Self { of_file: OfFile { listeners, ..self.of_file }, ..self }
+    /// What only a file can say, to be changed.
+    pub(crate) fn of_file_mut(&mut self) -> &mut OfFile {
+        &mut self.of_file
+    }
+
+    /// Pools and routes, where any place goes by them.
+    pub(crate) fn table(&self) -> Option<&Table> {
+        self.table.as_ref()
+    }
+
+    /// The same, and nothing else.
+    pub(crate) fn into_table(self) -> Option<Table> {
+        self.table
     }
 
     /// The table, what its pools say, and what only a file can say.
-    pub(crate) fn into_parts(self) -> (Table, Layer, OfFile) {
+    pub(crate) fn into_parts(self) -> (Option<Table>, Layer, OfFile) {
         (self.table, self.of_pools, self.of_file)
     }
 
@@ -133,6 +149,22 @@ pub(crate) enum PoolError {
         "pools {first} and {other} are served together and differ in {setting}: give them the same, or write it in [proxy]"
     )]
     Shared { first: String, other: String, setting: &'static str },
+    #[error(
+        "every [[listen]] names its pool, and none names {pool}: give --listen with --pool {pool}, or another pool"
+    )]
+    PoolOfNoPlace { pool: String },
+    #[error(
+        "every [[listen]] names its pool, so no key would go by route {prefix:?}: remove it, or add a [[listen]] without a pool"
+    )]
+    RouteOfNoPlace { prefix: String },
+    #[error(
+        "pool {pool} belongs to a [[listen]] and is where routes or the default lead, too: two ways to one pool would write its keys in two orders; leave one out"
+    )]
+    PoolTwoWays { pool: String },
+    #[error(
+        "pool {pool} belongs to a [[listen]], and {setting} is for all clients of the proxy: write it in [proxy] or in [[listen]]"
+    )]
+    OfAllClients { pool: String, setting: &'static str },
     #[error("{0}: {1}")]
     OfFile(String, Box<PoolError>),
     #[error("--pool names a pool of a file: give --config FILE")]
@@ -199,36 +231,58 @@ impl Source {
         }
     }
 
-    /// The servers, and what is written with them about the proxy. A file is read now.
-    pub(crate) fn read(&self) -> Result<(Routed, Layer), PoolError> {
+    /// The servers, and what is written with them about the proxy. A file is read now. `listens_elsewhere`: flags say where clients connect,
+    /// so places of the file do not count.
+    pub(crate) fn read(&self, listens_elsewhere: bool) -> Result<(Routed, Layer), PoolError> {
         match self {
             Self::Servers(table) => {
-                let (table, of_pools) = ((**table).clone(), Layer::default());
-                let routed = Routed::new(table, of_pools, SaidOfServers::default(), Vec::new());
-                Ok((routed, Layer::default()))
+                Ok((Routed { table: Some((**table).clone()), ..Routed::default() }, Layer::default()))
             }
             Self::File { file, pool } => {
                 let config = config_file::read(file)?;
-                let routed = routed(file, &config, pool.as_deref())?;
+                let routed = if listens_elsewhere {
+                    config.table(pool.as_deref())
+                } else {
+                    config.served(pool.as_deref())
+                };
+                let mut routed = routed.map_err(|error| of_file(file, error))?;
+                if listens_elsewhere {
+                    routed.of_file.listeners.clear();
+                }
                 Ok((routed, config.settings))
+            }
+        }
+    }
+
+    /// Where keys go of clients of the pool that was asked for. A file is read now.
+    pub(crate) fn table(&self) -> Result<Table, PoolError> {
+        match self {
+            Self::Servers(table) => Ok((**table).clone()),
+            Self::File { file, pool } => {
+                let config = config_file::read(file)?;
+                config.seen_by(pool.as_deref()).map_err(|error| of_file(file, error))
             }
         }
     }
 }
 
 /// What is served of a file that was read from `file`, with this pool for the keys that no route takes.
-pub(crate) fn routed(
+pub(crate) fn served(
     file: &Path,
     config: &config_file::Config,
     pool: Option<&str>,
 ) -> Result<Routed, PoolError> {
-    config.table(pool).map_err(|error| PoolError::OfFile(file.display().to_string(), Box::new(error)))
+    config.served(pool).map_err(|error| of_file(file, error))
+}
+
+fn of_file(file: &Path, error: PoolError) -> PoolError {
+    PoolError::OfFile(file.display().to_string(), Box::new(error))
 }
 
 /// Why no key gets to a pool of a file, where this one was asked for.
 pub(crate) fn why_unserved(wanted: Option<&str>) -> String {
     match wanted {
         Some(pool) => format!("no route leads there, and --pool is {pool}"),
-        None => "no route and no default leads there".to_owned(),
+        None => "no route, no default and no [[listen]] leads there".to_owned(),
     }
 }

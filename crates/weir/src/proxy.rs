@@ -83,7 +83,8 @@ struct Given {
 impl Given {
     /// All layers together, checked, and the pools that no key gets to. Called again for every reload.
     fn read(&self) -> Result<(Config, Vec<String>), Box<dyn Error>> {
-        let (routed, of_file) = self.source.read()?;
+        // As every flag goes before the file.
+        let (routed, of_file) = self.source.read(self.said.get("listen").is_some())?;
         let unserved = routed.unserved().to_vec();
         let mut config = assembled(&self.said, of_file, routed)?;
         config.commit = crate::COMMIT;
@@ -112,9 +113,8 @@ pub(crate) fn assembled(said: &Layer, of_file: Layer, routed: Routed) -> Result<
     for own in only_of_file.servers.values_mut() {
         *own = said.clone().over(mem::take(own)).over(of_file.clone());
     }
-    // As every flag goes before the file.
-    if said.get("listen").is_some() {
-        only_of_file.listeners.clear();
+    for pool in &mut only_of_file.pools {
+        pool.said = said.clone().over(mem::take(&mut pool.said)).over(of_file.clone());
     }
     Config::of_file(table, &said.clone().over(of_file).over(of_pools), &only_of_file)
 }

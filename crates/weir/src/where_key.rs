@@ -51,9 +51,8 @@ impl WhereArgs {
         if self.key_hash {
             return end(self.tell_all(tell_hash, &mut out).and_then(|()| out.flush()));
         }
-        let read = self.pool.source(matches).and_then(|source| source.read());
-        let table = match read {
-            Ok((routed, _)) => routed.table,
+        let table = match self.pool.source(matches).and_then(|source| source.table()) {
+            Ok(table) => table,
             Err(error) => return crate::fail(2, &error),
         };
         let written = self.tell_all(|key, out| tell(&table, key, out), &mut out);

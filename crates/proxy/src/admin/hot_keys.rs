@@ -10,9 +10,12 @@
 //! | `share` | of all keys that were looked at, those that are certainly this one |
 //! | `noise` | 1.96 · n · √(m·(1 − 1/n)): choosing at random is off by more in one of twenty cases |
 
-use crate::{admin::reporter::Reporter, process::clock};
+use crate::{
+    admin::reporter::{Reporter, Sums},
+    process::clock,
+};
 use serde_json::{Value, json};
-use std::fmt::Write as _;
+use std::{cmp::Reverse, fmt::Write as _};
 use weir_dataplane::{KeyCounts, TopKeys};
 use weir_routing::{REPLICAS_MAX, Table, fingerprint};
 
@@ -23,13 +26,13 @@ const PAGE_KEYS_MAX: usize = 100;
 const STATS_KEYS_MAX: usize = 20;
 
 /// `GET /hot`.
-pub(super) fn page(reporter: &Reporter, top: &TopKeys) -> Value {
+pub(super) fn page(reporter: &Reporter, top: &Sums<TopKeys>) -> Value {
     let (in_force, settings) = (reporter.reload.in_force(), reporter.settings());
     let all = Scale::of(top);
-    let hottest = top.hottest(PAGE_KEYS_MAX).into_iter();
+    let hottest = hottest(top, PAGE_KEYS_MAX).into_iter();
     let keys: Vec<_> = hottest
-        .map(|(key, counts)| {
-            let (pool, servers) = place(in_force.table(), key);
+        .map(|Hot { group, key, counts }| {
+            let (pool, servers) = place(in_force.table_of(group), key);
             json!({
                 "hash": fingerprint(key),
                 "key": settings.show_keys.then(|| shown(key)),
@@ -59,14 +62,14 @@ pub(super) fn page(reporter: &Reporter, top: &TopKeys) -> Value {
 }
 
 /// `stats hot`: a name and a value for each line. Names begin with the rank of the key.
-pub(super) fn stats(reporter: &Reporter, top: &TopKeys, mut stat: impl FnMut(&str, &str)) {
+pub(super) fn stats(reporter: &Reporter, top: &Sums<TopKeys>, mut stat: impl FnMut(&str, &str)) {
     let (in_force, settings) = (reporter.reload.in_force(), reporter.settings());
     let all = Scale::of(top);
     stat("seconds", &format!("{:.1}", top.until().saturating_since(top.since()) as f64 / 1e9));
     stat("one_in", &top.one_in().to_string());
     stat("keys_looked_at", &top.looked_at().to_string());
-    for (rank, (key, counts)) in (1..).zip(top.hottest(STATS_KEYS_MAX)) {
-        let (pool, _) = place(in_force.table(), key);
+    for (rank, Hot { group, key, counts }) in (1..).zip(hottest(top, STATS_KEYS_MAX)) {
+        let (pool, _) = place(in_force.table_of(group), key);
         let mut stat = |name: &str, value: &str| stat(&format!("{rank}:{name}"), value);
         stat("hash", &fingerprint(key));
         if settings.show_keys {
@@ -83,8 +86,29 @@ pub(super) fn stats(reporter: &Reporter, top: &TopKeys, mut stat: impl FnMut(&st
 }
 
 /// The share that the hottest key has of all; 0 where nothing was looked at.
-pub(super) fn hottest_share(top: &TopKeys) -> f64 {
-    top.hottest(1).first().map_or(0.0, |(_, counts)| Scale::of(top).share(counts))
+pub(super) fn hottest_share(top: &Sums<TopKeys>) -> f64 {
+    hottest(top, 1).first().map_or(0.0, |hot| Scale::of(top).share(hot.counts))
+}
+
+/// A key that is asked for often: of two groups of clients the same name is two keys.
+struct Hot<'a> {
+    group: usize,
+    key: &'a [u8],
+    counts: &'a KeyCounts,
+}
+
+/// The hottest of all, at most this many, the hottest first: by what is certain of each.
+fn hottest(top: &Sums<TopKeys>, count_max: usize) -> Vec<Hot<'_>> {
+    let groups = top.of_groups().iter().enumerate();
+    let mut keys: Vec<_> = groups
+        .flat_map(|(group, top)| {
+            let keys = top.hottest(count_max).into_iter();
+            keys.map(move |(key, counts)| Hot { group, key, counts })
+        })
+        .collect();
+    keys.sort_by_key(|hot| Reverse((hot.counts.certain(), hot.counts.count())));
+    keys.truncate(count_max);
+    keys
 }
 
 /// The pool to which the key belongs by the table in force, and its servers, the primary first.

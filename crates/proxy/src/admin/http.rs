@@ -9,9 +9,10 @@ use crate::{
         callers, hot_keys, metrics,
         places::{self, About, Place, either},
         query,
-        reporter::Reporter,
+        reporter::{Reporter, Sums},
         snapshot,
     },
+    config::groups::Group,
     connections::descriptors::reserve::{Reserve, is_out_of_descriptors},
     records::windows::window,
 };
@@ -141,7 +142,7 @@ async fn reload(reporter: &Reporter) -> Answer {
 }
 
 fn tell(reporter: &Reporter, uri: &Uri) -> Answer {
-    let write: fn(&Reporter, &Report) -> Answer = match uri.path() {
+    let write: fn(&Reporter, &Sums<Report>) -> Answer = match uri.path() {
         "/windows" => return windows_since(reporter, uri.query()),
         "/where" => return place(reporter, uri.query()),
         "/config" => return json_page(&snapshot::config(reporter)),
@@ -166,7 +167,7 @@ fn page_of<T>(heard: io::Result<T>, write: impl FnOnce(&T) -> Answer) -> Answer 
 
 /// Whether clients are to be sent here: every loop answers, a pool can serve, and the proxy is not about to stop. Besides, what it goes
 /// by, and which servers are not read.
-fn ready(reporter: &Reporter, report: &Report) -> Answer {
+fn ready(reporter: &Reporter, report: &Sums<Report>) -> Answer {
     let in_force = reporter.reload.in_force();
     let (generation, loaded_unix_ns) = (in_force.generation(), in_force.loaded_unix_ns());
     let unread = report.servers.iter().filter_map(|it| it.unread.map(|why| (it.server.clone(), json!(why))));
@@ -196,18 +197,28 @@ fn ready(reporter: &Reporter, report: &Report) -> Answer {
 fn pools_down<'a>(table: &'a Table, report: &Report) -> Vec<&'a str> {
     let serving = report.servers.iter().filter(|it| it.is_serving).map(|it| it.server.as_str());
     let serving: HashSet<_> = serving.collect();
-    let is_down = |pool: &&Pool| !pool.router().servers().iter().any(|it| serving.contains(it.name.as_str()));
+    let is_down = |pool: &&Pool| !table.servers_of(pool).any(|it| serving.contains(it.name.as_str()));
     table.pools().iter().filter(is_down).map(Pool::name).collect()
 }
 
 /// Which servers hold a key, the primary first.
 fn place(reporter: &Reporter, query: Option<&str>) -> Answer {
-    let key = match query::only(query, "key") {
-        Ok(Some(key)) if !key.is_empty() => key,
+    let (key, pool) = match query::each(query, ["key", "pool"]) {
+        Ok([Some(key), pool]) if !key.is_empty() => (key, pool),
         Ok(_) => return bad("give a key: /where?key=KEY, with %XX for what is no letter or digit"),
         Err(reason) => return bad(&reason),
     };
-    let table = Arc::clone(reporter.reload.in_force().table());
+    let pool = pool.map(|pool| String::from_utf8_lossy(&pool).into_owned());
+    let in_force = reporter.reload.in_force();
+    let Some(group) = in_force.groups().of_place(pool.as_deref()) else {
+        let known = in_force.groups().all().iter().filter_map(Group::pool).map(|pool| &**pool);
+        let known = known.collect::<Vec<_>>().join(", ");
+        return bad(&match pool {
+            None => format!("no keys go by routes here: give a pool, /where?key=KEY&pool=POOL: {known}"),
+            Some(pool) => format!("no [[listen]] has pool {pool:?}; there are: {known}"),
+        });
+    };
+    let table = in_force.table_of(group);
     let mut places = [0; REPLICAS_MAX];
     let count = table.replicas_of(&key, &mut places);
     let servers = places[..count].iter().map(|place| table.servers()[usize::from(*place)].name.as_str());

@@ -1,7 +1,11 @@
 //! `GET /metrics`: the same numbers as the snapshot, in Prometheus' text format 0.0.4.
 
 use crate::{
-    admin::{hot_keys, reporter::Reporter},
+    admin::{
+        hot_keys,
+        pools::{self, PoolCounts},
+        reporter::{Reporter, Sums},
+    },
     connections::listener_counts::ListenerCounts,
     process::usage::Usage,
 };
@@ -9,7 +13,7 @@ use std::fmt::{Display, Write as _};
 use weir_dataplane::Report;
 use weir_timing::{Distribution, Stage};
 
-pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
+pub(crate) fn write(reporter: &Reporter, report: &Sums<Report>) -> String {
     let mut page = Page::default();
     page.family("weir_info", "gauge", "Version, commit and engine of this proxy.");
     page.sample(
@@ -50,6 +54,7 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
     operations(&mut page, report);
     servers(&mut page, report);
     pools(&mut page, reporter, report);
+    own_pools(&mut page, reporter, report);
     hottest_key(&mut page, reporter);
     page.text
 }
@@ -108,7 +113,8 @@ fn listeners(page: &mut Page, reporter: &Reporter) {
     for (name, kind, meaning, value) in values {
         page.family(name, kind, meaning);
         for counts in &reporter.listeners {
-            page.sample(name, &[("listener", counts.at())], value(counts));
+            let labels = [("listener", counts.at()), ("pool", counts.pool().unwrap_or_default())];
+            page.sample(name, &labels[..if counts.pool().is_some() { 2 } else { 1 }], value(counts));
         }
     }
 }
@@ -379,13 +385,39 @@ fn pools(page: &mut Page, reporter: &Reporter, report: &Report) {
     for (name, meaning, value) in values {
         page.family(name, "gauge", meaning);
         for pool in table.pools() {
-            let its: Vec<_> = pool
-                .router()
-                .servers()
-                .iter()
+            let its: Vec<_> = table
+                .servers_of(pool)
                 .filter_map(|server| report.servers.iter().find(|it| it.server == server.name))
                 .collect();
             page.sample(name, &[("pool", pool.name())], value(&its));
+        }
+    }
+}
+
+/// What clients have asked for whose places name a pool; nothing where there is no such place.
+fn own_pools(page: &mut Page, reporter: &Reporter, report: &Sums<Report>) {
+    let pools = pools::counts(reporter, report);
+    if pools.is_empty() {
+        return;
+    }
+    type Value = fn(&PoolCounts) -> u64;
+    let values: [(&str, &str, &str, Value); 5] = [
+        ("weir_pool_sessions", "gauge", "Client connections of the pool that are open.", |it| it.sessions),
+        ("weir_pool_requests_total", "counter", "Requests of the pool's clients that were answered.", |it| {
+            it.requests
+        }),
+        ("weir_pool_errors_total", "counter", "Of them, those that were answered with an error.", |it| {
+            it.errors
+        }),
+        ("weir_pool_hits_total", "counter", "Keys of their retrievals that were found.", |it| it.hits),
+        ("weir_pool_misses_total", "counter", "Keys of their retrievals that were not found.", |it| {
+            it.misses
+        }),
+    ];
+    for (name, kind, meaning, value) in values {
+        page.family(name, kind, meaning);
+        for (pool, counts) in &pools {
+            page.sample(name, &[("pool", &**pool)], value(counts));
         }
     }
 }

@@ -7,6 +7,7 @@
 //! | `places` | who may stay, and who gives way to whom |
 //! | `query` | what stands behind the `?` of a question |
 //! | `metrics`, `snapshot` | the pages with numbers |
+//! | `pools` | what clients of pools have asked for that have places of their own |
 //! | `hot_keys` | the keys that are asked for most, for pages and `stats` |
 //! | `stats` | `stats` in band: the answer to a client's question |
 //! | `reporter` | asks all threads what they have measured, and adds it up |
@@ -16,6 +17,7 @@ mod hot_keys;
 pub(crate) mod http;
 mod metrics;
 pub(crate) mod places;
+mod pools;
 mod query;
 pub(crate) mod reporter;
 mod snapshot;

@@ -5,18 +5,26 @@
 
 /// The value of the one parameter that a page takes, decoded; `None` if it is not there. Anything else is refused with a reason.
 pub(super) fn only(query: Option<&str>, name: &str) -> Result<Option<Vec<u8>>, String> {
-    let Some(query) = query.filter(|query| !query.is_empty()) else { return Ok(None) };
-    let mut found = None;
-    for pair in query.split('&') {
+    each(query, [name]).map(|[value]| value)
+}
+
+/// The same of several parameters, in the order of their names.
+pub(super) fn each<const N: usize>(
+    query: Option<&str>,
+    names: [&str; N],
+) -> Result<[Option<Vec<u8>>; N], String> {
+    let mut found = [const { None }; N];
+    for pair in query.unwrap_or_default().split('&').filter(|_| query.is_some_and(|it| !it.is_empty())) {
         let (given, value) = pair.split_once('=').unwrap_or((pair, ""));
-        if given != name {
-            return Err(format!("there is no parameter {given:?} here; there is {name}"));
-        }
-        if found.is_some() {
-            return Err(format!("{name} is given twice"));
+        let Some(place) = names.iter().position(|name| *name == given) else {
+            return Err(format!("there is no parameter {given:?} here; there is {}", names.join(" and ")));
+        };
+        if found[place].is_some() {
+            return Err(format!("{given} is given twice"));
         }
         let decoded = decoded(value);
-        found = Some(decoded.ok_or_else(|| format!("{name}: after % two hexadecimal digits are needed"))?);
+        found[place] =
+            Some(decoded.ok_or_else(|| format!("{given}: after % two hexadecimal digits are needed"))?);
     }
     Ok(found)
 }
@@ -49,6 +57,18 @@ mod tests {
         assert_eq!(only(Some("key=a%20b%2fc+"), "key"), Ok(Some(b"a b/c+".to_vec())));
         assert_eq!(only(Some("key"), "key"), Ok(Some(Vec::new())));
         assert_eq!(only(Some("key=%FF=x"), "key"), Ok(Some(b"\xff=x".to_vec())));
+    }
+
+    #[test]
+    fn several_parameters_come_in_any_order() {
+        let value = |text: &str| Some(text.as_bytes().to_vec());
+        for query in ["key=a&pool=b", "pool=b&key=a"] {
+            assert_eq!(each(Some(query), ["key", "pool"]), Ok([value("a"), value("b")]), "{query}");
+        }
+        assert_eq!(each(Some("key=a"), ["key", "pool"]), Ok([value("a"), None]));
+        let reason = each(Some("pol=b"), ["key", "pool"]).expect_err("there is no such parameter");
+        assert_eq!(reason, "there is no parameter \"pol\" here; there is key and pool");
+        assert!(each(Some("pool=a&pool=a"), ["key", "pool"]).is_err_and(|it| it == "pool is given twice"));
     }
 
     #[test]

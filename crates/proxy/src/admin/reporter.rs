@@ -5,7 +5,7 @@ use crate::{
     admin::places::Places,
     config::settings::{Settings, Table as _},
     connections::{descriptors::Descriptors, listener_counts::ListenerCounts},
-    engine::making::ReportingThreads,
+    engine::making::ReportingGroups,
     mailbox::{LoopHandle, Message},
     notices::showing::Notices,
     process::clock::Clock,
@@ -14,6 +14,7 @@ use crate::{
 };
 use std::{
     io,
+    ops::Deref,
     sync::{
         Arc,
         atomic::AtomicBool,
@@ -23,14 +24,14 @@ use std::{
 };
 use weir_dataplane::{Report, TopKeys};
 
-/// How long a loop may take to tell what it measured. Loops answer between two turns, within milliseconds.
-const WAIT_MAX: Duration = Duration::from_secs(2);
+/// How long loops may take to tell what they measured. They answer between two turns, within milliseconds.
+const WAIT_MAX_NS: u64 = 2_000_000_000;
 
 #[derive(Clone)]
 pub(crate) struct Reporter {
     pub(crate) config: Config,
     pub(crate) clock: Clock,
-    pub(crate) reporting: ReportingThreads,
+    pub(crate) reporting: ReportingGroups,
     pub(crate) reload: ReloadHandle,
     pub(crate) resolver: ResolverHandle,
     pub(crate) windows: Arc<Ring>,
@@ -44,6 +45,41 @@ pub(crate) struct Reporter {
     pub(crate) listeners: Vec<Arc<ListenerCounts>>,
 }
 
+/// What all loops have answered: the sum over all of them, and that of each group of clients.
+#[derive(Clone, Debug)]
+pub(crate) struct Sums<T> {
+    all: T,
+    /// Nothing where there is one group: it is all.
+    of_groups: Vec<T>,
+}
+
+impl<T: Clone> Sums<T> {
+    /// `None`: there is no group.
+    fn of(mut groups: Vec<T>, merge: fn(&mut T, &T)) -> Option<Self> {
+        if groups.len() == 1 {
+            return Some(Self { all: groups.pop()?, of_groups: Vec::new() });
+        }
+        let (first, others) = groups.split_first()?;
+        let mut all = first.clone();
+        others.iter().for_each(|other| merge(&mut all, other));
+        Some(Self { all, of_groups: groups })
+    }
+
+    /// The sums of the groups, in their order.
+    pub(crate) fn of_groups(&self) -> &[T] {
+        if self.of_groups.is_empty() { std::slice::from_ref(&self.all) } else { &self.of_groups }
+    }
+}
+
+/// Over all loops.
+impl<T> Deref for Sums<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.all
+    }
+}
+
 impl Reporter {
     /// The settings in force.
     pub(crate) fn settings(&self) -> Settings {
@@ -53,30 +89,43 @@ impl Reporter {
     }
 
     /// What was measured: the sum over all loops, each taken between two of its turns.
-    pub(crate) fn report(&self) -> io::Result<Report> {
+    pub(crate) fn report(&self) -> io::Result<Sums<Report>> {
         self.ask_all(Message::Report, Report::merge)
     }
 
     /// The keys that are asked for most, over all loops.
-    pub(crate) fn top_keys(&self) -> io::Result<TopKeys> {
+    pub(crate) fn top_keys(&self) -> io::Result<Sums<TopKeys>> {
         self.ask_all(Message::TopKeys, TopKeys::merge)
     }
 
-    fn ask_all<T>(&self, question: fn(Sender<T>) -> Message, merge: fn(&mut T, &T)) -> io::Result<T> {
+    fn ask_all<T: Clone>(
+        &self,
+        question: fn(Sender<T>) -> Message,
+        merge: fn(&mut T, &T),
+    ) -> io::Result<Sums<T>> {
         // All at once: each may have to wait for a turn of its thread.
         let ask = |handle: LoopHandle| {
             let (sender, receiver) = mpsc::channel();
             handle.send(question(sender)).map(|()| receiver)
         };
-        let asked: Vec<_> = self.reporting.all().into_iter().map(ask).collect::<io::Result<_>>()?;
-        let mut sum: Option<T> = None;
-        for receiver in asked {
-            let answer = receiver.recv_timeout(WAIT_MAX).map_err(io::Error::other)?;
-            match &mut sum {
-                Some(sum) => merge(sum, &answer),
-                None => sum = Some(answer),
-            }
+        let mut asked = Vec::new();
+        for group in self.reporting.groups() {
+            asked.push(group.all().into_iter().map(ask).collect::<io::Result<Vec<_>>>()?);
         }
-        sum.ok_or_else(|| io::Error::other("there is no event loop"))
+        let until = self.clock.now().plus(WAIT_MAX_NS);
+        let mut of_groups = Vec::new();
+        for receivers in asked {
+            let mut sum: Option<T> = None;
+            for receiver in receivers {
+                let left = Duration::from_nanos(until.saturating_since(self.clock.now()));
+                let answer = receiver.recv_timeout(left).map_err(io::Error::other)?;
+                match &mut sum {
+                    Some(sum) => merge(sum, &answer),
+                    None => sum = Some(answer),
+                }
+            }
+            of_groups.extend(sum);
+        }
+        Sums::of(of_groups, merge).ok_or_else(|| io::Error::other("there is no event loop"))
     }
 }

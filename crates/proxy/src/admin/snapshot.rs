@@ -1,20 +1,25 @@
 //! `GET /snapshot`: `weir.proxy/1` of `docs/reference/formats.md`.
 
 use crate::{
-    admin::reporter::Reporter,
+    admin::{
+        pools::{self, PoolCounts},
+        reporter::{Reporter, Sums},
+    },
     config::{
         listeners::ListenPlace,
         nanos,
-        settings::{PoolSettings, Table as _},
+        settings::{Place, PoolSettings, Settings, Table as _},
     },
     connections::listener_counts::ListenerCounts,
     process::{clock, usage::Usage},
+    reload::handle::InForce,
 };
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 use weir_dataplane::{Report, ServerReport, StationEntry};
 use weir_routing::Pool;
 
-pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
+pub(crate) fn write(reporter: &Reporter, report: &Sums<Report>) -> String {
     let counters: Map<_, _> =
         report.counters.entries().map(|(name, _, value)| (name.to_owned(), json!(value))).collect();
     let admin: Map<_, _> = reporter
@@ -38,6 +43,7 @@ pub(crate) fn write(reporter: &Reporter, report: &Report) -> String {
         "counters": counters,
         "admin": admin,
         "listeners": listeners,
+        "pools": own_pools(reporter, report),
         "log_lines_lost": reporter.notices.lost(),
         "operations": report.timing.operations(),
         "servers": servers,
@@ -73,7 +79,7 @@ pub(crate) fn config(reporter: &Reporter) -> Value {
         "generation": in_force.generation(),
         "loaded_unix_ns": in_force.loaded_unix_ns(),
         "reloads_refused": in_force.refused(),
-        "pools": table.pools().iter().map(pool).collect::<Vec<_>>(),
+        "pools": table.pools().iter().map(|it| pool(it, reporter, &in_force)).collect::<Vec<_>>(),
         "routes": routes,
         "admin_hosts": settings.admin_host,
         "timeout_ns": nanos(settings.timeout),
@@ -115,15 +121,22 @@ const OF_SETTINGS: [(&str, &str); 19] = [
 
 /// A place where clients connect.
 fn place(place: &ListenPlace) -> Value {
-    json!({"listen": place.at.to_string(), "tls": place.speaks_tls, "login": place.wants_login})
+    json!({"listen": place.at.to_string(), "tls": place.speaks_tls, "login": place.wants_login, "pool": place.pool})
 }
 
-fn pool(pool: &Pool) -> Value {
-    let router = pool.router();
-    let names = router.servers().iter().map(|server| server.name.as_str()).collect::<Vec<_>>();
-    let mut value = PoolSettings::from(router.options()).json();
+fn pool(pool: &Pool, reporter: &Reporter, in_force: &InForce) -> Value {
+    let names = in_force.table().servers_of(pool).map(|server| server.name.as_str()).collect::<Vec<_>>();
+    let mut value = PoolSettings::from(pool.router().options()).json();
     value["pool"] = json!(pool.name());
     value["servers"] = json!(names);
+    // Where its clients have places of their own, what else it goes by is its own, too.
+    if let Some(group) = in_force.groups().of_place(Some(pool.name())) {
+        let settings = in_force.groups().all()[group].settings(in_force.settings()).json();
+        for row in Settings::ROWS.iter().filter(|row| row.place == Place::AllPools) {
+            value[row.name] = settings[row.name].clone();
+        }
+        value["threads"] = json!(reporter.config.of_group(group).serving_threads());
+    }
     value
 }
 
@@ -146,10 +159,27 @@ fn server(server: &ServerReport) -> Value {
 fn listener(counts: &ListenerCounts) -> Value {
     json!({
         "listener": counts.at(),
+        "pool": counts.pool(),
         "sessions": counts.open(),
         "accepted": counts.accepted(),
         "refused": counts.refused(),
     })
+}
+
+/// What clients of pools have asked for that have places of their own.
+fn own_pools(reporter: &Reporter, report: &Sums<Report>) -> Vec<Value> {
+    let pool = |(pool, counts): (Arc<str>, PoolCounts)| {
+        let PoolCounts { sessions, requests, errors, hits, misses } = counts;
+        json!({
+            "pool": &*pool,
+            "sessions": sessions,
+            "requests": requests,
+            "errors": errors,
+            "hits": hits,
+            "misses": misses,
+        })
+    };
+    pools::counts(reporter, report).into_iter().map(pool).collect()
 }
 
 fn station(entry: &StationEntry) -> Value {

@@ -5,7 +5,10 @@
 //! are those of retrievals, and so on. What belongs to one server's memory (`curr_items`, `evictions`, …) is not there.
 
 use crate::{
-    admin::{hot_keys, reporter::Reporter},
+    admin::{
+        hot_keys,
+        reporter::{Reporter, Sums},
+    },
     config::{
         listeners::Listen,
         settings::{PoolSettings, Table as _},
@@ -32,7 +35,7 @@ pub(crate) fn serve(questions: &Receiver<Question>, reporter: &Reporter) -> io::
             _ => reporter.report().map(|report| answer(topic, reporter, &report, &mut since)),
         };
         let text = answered.unwrap_or_else(|_| BUSY.to_vec());
-        if let Some(asked_by) = reporter.reporting.all().get(from) {
+        if let Some(asked_by) = reporter.reporting.all().all().get(from) {
             // A loop that has ended has no client to answer.
             let _ = asked_by.send(Message::Stats { request, text });
         }
@@ -62,7 +65,7 @@ fn answer(topic: StatsTopic, reporter: &Reporter, report: &Report, since: &mut C
     page.end()
 }
 
-fn hot(reporter: &Reporter, top: &TopKeys) -> Vec<u8> {
+fn hot(reporter: &Reporter, top: &Sums<TopKeys>) -> Vec<u8> {
     let mut page = Page::default();
     hot_keys::stats(reporter, top, |name, value| page.stat(name, value));
     page.end()

@@ -115,10 +115,16 @@ fn token_of(path: &Path) -> Result<Secret, ConfigError> {
 mod tests {
     use super::*;
     use crate::config::settings::{Layer, Table as _};
-    use std::{env, fs, process};
+    use std::{
+        env, fs, process,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
 
     fn read(text: &[u8]) -> Result<AdminAccess, String> {
-        let path = env::temp_dir().join(format!("weir-token-{}-{:x}", process::id(), text.len()));
+        // Tests run side by side, and some have tokens of one length.
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = env::temp_dir().join(format!("weir-token-{}-{number}", process::id()));
         fs::write(&path, text).expect("the folder of temporary files can be written");
         let name = path.display().to_string();
         let settings =

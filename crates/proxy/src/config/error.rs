@@ -9,6 +9,7 @@ use crate::{
 };
 use std::{net::SocketAddr, path::PathBuf};
 use weir_dataplane::NotWhole;
+use weir_routing::TableError;
 
 /// Why settings that are good each for itself were refused.
 #[derive(Debug, thiserror::Error)]
@@ -119,6 +120,25 @@ pub enum ConfigError {
         /// Its address.
         address: String,
     },
+    /// A place has a pool that is not there, or none where no keys go by routes.
+    #[error("[[listen]] {address}: there is {} for its clients", pool.as_ref().map_or("no pool that takes keys by routes".to_owned(), |pool| format!("no pool {pool}")))]
+    ListenPool {
+        /// Its address.
+        address: String,
+        /// The pool that it names, if it does.
+        pool: Option<String>,
+    },
+    /// Places with pools mean nothing to an engine.
+    #[error(
+        "[[listen]] with a pool belongs to --engine event, and the engine is {0}: start a proxy for each pool with --pool and --listen, or change the engine"
+    )]
+    ListenPoolEngine(Engine),
+    /// There is neither a table for routes nor a pool of a place.
+    #[error("there is no pool: give at least one")]
+    NobodyServed,
+    /// Pools cannot be served side by side.
+    #[error(transparent)]
+    Table(#[from] TableError),
     /// What keeps clients out is asked for nowhere.
     #[error("--{setting} is used nowhere: every [[listen]] has {key} = false; leave that out at one of them")]
     NowhereAsked {

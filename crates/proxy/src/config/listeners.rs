@@ -3,7 +3,7 @@
 //! ```text
 //!   [[listen]] of the file ──┐
 //!                            ├──▶ Place, Place, …      the acceptor has a listener for each
-//!   --listen, listen = … ────┘     at, TLS or not, login or not
+//!   --listen, listen = … ────┘     at, TLS or not, login or not, and which pool
 //! ```
 //!
 //! Without a row there is one place, that of the setting `listen`: it speaks TLS if the proxy has a certificate, and wants a login if it has
@@ -52,6 +52,8 @@ pub struct ListenRow {
     pub tls: Option<bool>,
     /// Whether clients must log in there; `None`: they must if the proxy has users.
     pub login: Option<bool>,
+    /// The pool of all keys of its clients; `None`: the routes say where each goes.
+    pub pool: Option<String>,
 }
 
 /// A place where clients connect.
@@ -63,6 +65,8 @@ pub struct ListenPlace {
     pub speaks_tls: bool,
     /// Whether clients must log in there.
     pub wants_login: bool,
+    /// The pool of all keys of its clients; `None`: the routes say where each goes.
+    pub pool: Option<String>,
 }
 
 /// More places than this are a mistake: each is a descriptor, and a line of every page of metrics.
@@ -97,7 +101,7 @@ pub(super) fn places(
             return Err(ConfigError::ListenLogin { address: address() });
         }
         let (speaks_tls, wants_login) = (row.tls.unwrap_or(has_tls), row.login.unwrap_or(has_users));
-        places.push(ListenPlace { at, speaks_tls, wants_login });
+        places.push(ListenPlace { at, speaks_tls, wants_login, pool: row.pool.clone() });
     }
     // A certificate, or users, that no place asks for: whoever wrote them believes that clients are kept out.
     if has_tls && !places.iter().any(|place| place.speaks_tls) {

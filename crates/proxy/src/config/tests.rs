@@ -117,8 +117,12 @@ impl Drop for Written {
 }
 
 fn with_users(said: &[(&str, &str)], users: &[UserRow]) -> Result<Config, String> {
-    Config::of_file(table(21_210), &Layer::of(said), &OfFile { users: users.to_vec(), ..OfFile::default() })
-        .map_err(|error| error.to_string())
+    Config::of_file(
+        Some(table(21_210)),
+        &Layer::of(said),
+        &OfFile { users: users.to_vec(), ..OfFile::default() },
+    )
+    .map_err(|error| error.to_string())
 }
 
 #[test]
@@ -208,7 +212,7 @@ fn each_server_is_spoken_to_as_is_said_of_it() {
     let own = of_servers(&[("b", "localhost:2", tls)]);
     let table = two_pools(&["localhost:1"], &["localhost:2", "localhost:3"]);
     let config = Config::of_file(
-        table,
+        Some(table),
         &Layer::of(&[("server_ca", CA)]),
         &OfFile { servers: own.clone(), ..OfFile::default() },
     )
@@ -220,7 +224,7 @@ fn each_server_is_spoken_to_as_is_said_of_it() {
     let (table, own) =
         (two_pools(&["localhost:1"], &["localhost:2"]), of_servers(&[("b", "localhost:2", plain)]));
     let config =
-        Config::of_file(table, &Layer::of(tls), &OfFile { servers: own.clone(), ..OfFile::default() })
+        Config::of_file(Some(table), &Layer::of(tls), &OfFile { servers: own.clone(), ..OfFile::default() })
             .expect("valid");
     let speaks =
         |port| config.outbounds().of(&Server::new("localhost", port)).map(|it| matches!(it, Spoken::Tls(_)));
@@ -233,7 +237,7 @@ fn what_cannot_be_spoken_is_refused() {
     let refusal = |said: &[(&str, &str)], own: &[Own<'_>]| {
         let table = two_pools(&["localhost:1"], &["localhost:1", "unix:/run/m.sock"]);
         let refused = Config::of_file(
-            table,
+            Some(table),
             &Layer::of(said),
             &OfFile { servers: of_servers(own), ..OfFile::default() },
         )
@@ -254,4 +258,133 @@ fn what_cannot_be_spoken_is_refused() {
     let engine =
         refusal(&[("engine", "split"), ("readers", "1"), ("queue", "1")], &[("a", "localhost:1", tls)]);
     assert!(engine.starts_with("--server-tls belongs to --engine event"), "{engine}");
+}
+
+/// A pool of this name with places of its own, and what is said for its clients.
+fn own_pool(name: &str, servers: &[&str], said: &[(&str, &str)]) -> PoolOfPlaces {
+    let servers = servers.iter().map(|text| text.parse().expect("a server")).collect();
+    let router = Router::new(servers, Placement::Modulo, 1).expect("a pool");
+    PoolOfPlaces { name: name.to_owned(), router, said: Layer::of(said) }
+}
+
+/// A place for each: a port, and the pool of its clients.
+fn places_of(places: &[(&str, Option<&str>)]) -> Vec<ListenRow> {
+    let row = |(address, pool): &(&str, Option<&str>)| ListenRow {
+        address: (*address).to_owned(),
+        pool: pool.map(ToOwned::to_owned),
+        ..ListenRow::default()
+    };
+    places.iter().map(row).collect()
+}
+
+fn with_pools(
+    routed: Option<Table>,
+    places: &[(&str, Option<&str>)],
+    pools: Vec<PoolOfPlaces>,
+    said: &[(&str, &str)],
+) -> Result<Config, ConfigError> {
+    let of_file = OfFile { listeners: places_of(places), pools, ..OfFile::default() };
+    Config::of_file(routed, &Layer::of(said), &of_file)
+}
+
+const ROUTES: (&str, Option<&str>) = ("127.0.0.1:1", None);
+const RED: (&str, Option<&str>) = ("127.0.0.1:2", Some("red"));
+const BLUE: (&str, Option<&str>) = ("127.0.0.1:3", Some("blue"));
+
+fn red_and_blue() -> Vec<PoolOfPlaces> {
+    let red = own_pool("red", &["127.0.0.1:9 a", "127.0.0.1:8 b"], &[("timeout", "1s")]);
+    vec![red, own_pool("blue", &["127.0.0.1:7 a"], &[])]
+}
+
+#[test]
+fn clients_of_a_place_with_a_pool_are_served_by_that_pool_alone() {
+    let said = [("threads", "4"), ("timeout", "2s")];
+    let config = with_pools(Some(table(21_210)), &[ROUTES, RED, BLUE], red_and_blue(), &said).expect("valid");
+    let served = |number: usize| {
+        let it = config.of_group(number);
+        let servers =
+            it.table.servers().iter().map(|server| server.name.clone()).collect::<Vec<_>>().join(" ");
+        (servers, it.dataplane(0).timeout_ns / 1_000_000, it.serving_threads(), it.dataplane(0).loop_count)
+    };
+    assert_eq!(served(0), ("127.0.0.1:21210".to_owned(), 2_000, 2, 2));
+    assert_eq!(served(1), ("red/a red/b".to_owned(), 1_000, 2, 2));
+    assert_eq!(served(2), ("blue/a".to_owned(), 500, 2, 2));
+    assert_eq!(config.serving_threads(), 6, "four, shared out and rounded up");
+    let groups: Vec<_> =
+        config.listeners.iter().map(|it| config.groups().of_place(it.pool.as_deref())).collect();
+    assert_eq!(groups, [Some(0), Some(1), Some(2)]);
+    let all: Vec<_> = config.table.servers().iter().map(|server| server.name.as_str()).collect();
+    assert_eq!(all, ["127.0.0.1:21210", "red/a", "red/b", "blue/a"]);
+    assert!(config.table.servers().iter().all(|server| config.outbounds().of(server).is_some()));
+}
+
+#[test]
+fn without_a_pool_at_a_place_there_is_one_group_that_goes_by_all_settings() {
+    let mut config = config(&[("threads", "3")]).expect("valid");
+    // Whoever has a configuration may change it.
+    config.settings.timeout = Duration::from_millis(7);
+    let alone = config.of_group(0);
+    assert_eq!((alone.serving_threads(), alone.dataplane(0).timeout_ns), (3, 7_000_000));
+    assert!(Arc::ptr_eq(&alone.table, &config.table));
+}
+
+#[test]
+fn where_every_place_has_a_pool_no_routes_are_needed() {
+    let config = with_pools(None, &[RED, BLUE], red_and_blue(), &[("threads", "1")]).expect("valid");
+    assert_eq!((config.serving_threads(), config.table.pools().len()), (2, 2));
+    let refused = |places: &[_], pools, said: &[_]| {
+        with_pools(None, places, pools, said).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    let error = refused(&[RED, ROUTES], red_and_blue(), &[]);
+    assert_eq!(error, "[[listen]] 127.0.0.1:1: there is no pool that takes keys by routes for its clients");
+    let error = refused(&[RED, ("127.0.0.1:4", Some("green"))], red_and_blue(), &[]);
+    assert_eq!(error, "[[listen]] 127.0.0.1:4: there is no pool green for its clients");
+    assert_eq!(refused(&[RED], Vec::new(), &[]), "there is no pool: give at least one");
+    for engine in ["pool", "split"] {
+        let error = refused(&[RED, BLUE], red_and_blue(), &[("engine", engine)]);
+        assert!(error.starts_with("[[listen]] with a pool belongs to --engine event"), "{error}");
+    }
+    let whole = own_pool("red", &["127.0.0.1:9", "127.0.0.1:8"], &[("multiget", "whole")]);
+    assert!(refused(&[RED], vec![whole], &[]).starts_with("pool red: --multiget whole: "));
+    let own = own_pool("red", &["127.0.0.1:3"], &[]);
+    assert!(
+        refused(&[RED, BLUE], vec![own, own_pool("blue", &["127.0.0.1:7"], &[])], &[])
+            .contains("would ask itself")
+    );
+}
+
+#[test]
+fn a_reload_changes_pools_of_places_and_cannot_take_them_away() {
+    let mut config =
+        with_pools(Some(table(21_210)), &[ROUTES, RED, BLUE], red_and_blue(), &[]).expect("valid");
+    let names = |config: &Config| {
+        config.table.servers().iter().map(|server| server.name.clone()).collect::<Vec<_>>().join(" ")
+    };
+    let green = own_pool("green", &["127.0.0.1:6"], &[]);
+    let said = [("timeout", "3s"), ("on_failure", "degrade"), ("progress", "1k")];
+    let changed = own_pool("red", &["127.0.0.1:9 a", "127.0.0.1:5 c"], &said);
+    let pools = vec![green, own_pool("blue", &["127.0.0.1:7 a"], &[]), changed];
+    let read =
+        with_pools(Some(table(21_220)), &[BLUE, RED, ROUTES, ("127.0.0.1:4", Some("green"))], pools, &[]);
+    let read = read.expect("valid");
+    assert_eq!(config.refusal(&read), None);
+    // What holds for all clients is said once.
+    let of_proxy = ["progress stays 64k: 1k needs a restart".to_owned()];
+    let lines = config.groups().unchangeable(read.groups(), &of_proxy);
+    assert_eq!(lines, ["pool red: on-failure stays strict: degrade needs a restart"]);
+    config.take(&read);
+    assert_eq!(
+        names(&config),
+        "127.0.0.1:21220 red/a red/c blue/a",
+        "in the order of the start; green needs a restart"
+    );
+    assert_eq!(config.of_group(1).settings.timeout, Duration::from_secs(3));
+    assert!(config.table.servers().iter().all(|server| config.outbounds().of(server).is_some()));
+
+    let without_blue = with_pools(Some(table(21_210)), &[ROUTES, RED], vec![red_and_blue().remove(0)], &[]);
+    let refusal = config.refusal(&without_blue.expect("valid")).unwrap_or_default();
+    assert!(refusal.starts_with("[[listen]] has no place any more for pool blue"), "{refusal}");
+    let without_routes = with_pools(None, &[RED, BLUE], red_and_blue(), &[]).expect("valid");
+    let refusal = config.refusal(&without_routes).unwrap_or_default();
+    assert!(refusal.contains("no place any more for keys that go by the routes"), "{refusal}");
 }

@@ -36,8 +36,9 @@ pub(super) fn outbounds(
 ) -> Result<Outbounds, ConfigError> {
     let mut reading = Reading::default();
     for pool in table.pools() {
-        for server in pool.router().servers() {
-            let own = of_servers.get(&(pool.name().to_owned(), server.name.clone())).map(Settings::of);
+        // By the names that they were given; those of the table may be others.
+        for (given, server) in pool.router().servers().iter().zip(table.servers_of(pool)) {
+            let own = of_servers.get(&(pool.name().to_owned(), given.name.clone())).map(Settings::of);
             let spoken = reading.spoken(own.as_ref().unwrap_or(said), server)?;
             if !reading.outbounds.say(server, &spoken) {
                 return Err(ConfigError::ServerTwoWays { server: server.to_string() });

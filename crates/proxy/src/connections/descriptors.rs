@@ -97,7 +97,7 @@ impl Shortage {
 /// Connections to the admin port at once.
 pub(crate) const ADMIN_CONNECTIONS_MAX: usize = 64;
 
-/// Standard streams, listeners, files, what waits for signals and for names, and what is opened for a moment.
+/// Standard streams, the first listener, files, what waits for signals and for names, and what is opened for a moment.
 const SUNDRIES: usize = 32;
 
 /// A thread that serves waits on one descriptor and is woken by another.
@@ -114,12 +114,15 @@ const HELD_MAX: usize = 64;
 
 impl Needs {
     fn of(config: &Config) -> Self {
-        let (threads, servers) = (config.serving_threads(), config.table.servers().len());
+        let threads = config.serving_threads();
+        // One for each loop or worker to each server of its group.
+        let groups = (0..config.groups().all().len()).map(|number| config.of_group(number));
+        let of_all: usize = groups.map(|group| group.serving_threads() * group.table.servers().len()).sum();
         let admin = if config.admin.is_some() { ADMIN_CONNECTIONS_MAX + OF_ADMIN } else { 0 };
         let reached = match config.settings.engine {
             // A reader of one server reaches others where a request has keys of several.
             Engine::Split => threads,
-            Engine::Event | Engine::Pool => threads * servers,
+            Engine::Event | Engine::Pool => of_all,
         };
         let connections = match config.settings.engine {
             Engine::Event if !config.is_replicated() => 2,
@@ -127,9 +130,9 @@ impl Needs {
         };
         Self {
             // Beside those that serve there are the acceptor and perhaps a network thread.
-            others: SUNDRIES + OF_THREAD * (threads + 2) + admin,
+            others: SUNDRIES + config.listeners.len() - 1 + OF_THREAD * (threads + 2) + admin,
             servers: reached,
-            servers_max: threads * servers * connections * 2,
+            servers_max: of_all * connections * 2,
             clients: config.settings.max_connections,
         }
     }

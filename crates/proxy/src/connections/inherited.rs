@@ -212,7 +212,8 @@ mod tests {
     }
 
     fn places(at: &[Listen]) -> Vec<ListenPlace> {
-        let place = |at: &Listen| ListenPlace { at: at.clone(), speaks_tls: false, wants_login: false };
+        let place =
+            |at: &Listen| ListenPlace { at: at.clone(), speaks_tls: false, wants_login: false, pool: None };
         at.iter().map(place).collect()
     }
 

@@ -13,6 +13,8 @@ use std::sync::{
 pub(crate) struct ListenerCounts {
     /// Where it is, as metrics name it.
     at: String,
+    /// The pool of all keys of its clients, if the place names one.
+    pool: Option<String>,
     accepted: AtomicU64,
     refused: AtomicU64,
     open: AtomicU64,
@@ -23,9 +25,10 @@ pub(crate) struct ListenerCounts {
 pub(crate) struct Here(Arc<ListenerCounts>);
 
 impl ListenerCounts {
-    pub(crate) fn new(at: String) -> Arc<Self> {
+    pub(crate) fn new(at: String, pool: Option<String>) -> Arc<Self> {
         Arc::new(Self {
             at,
+            pool,
             accepted: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             open: AtomicU64::new(0),
@@ -46,6 +49,10 @@ impl ListenerCounts {
 
     pub(crate) fn at(&self) -> &str {
         &self.at
+    }
+
+    pub(crate) fn pool(&self) -> Option<&str> {
+        self.pool.as_deref()
     }
 
     pub(crate) fn accepted(&self) -> u64 {
@@ -73,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_client_is_counted_while_it_is_here() {
-        let counts = ListenerCounts::new("127.0.0.1:1".to_owned());
+        let counts = ListenerCounts::new("127.0.0.1:1".to_owned(), None);
         let (one, other) = (counts.enter(), counts.enter());
         drop(one);
         counts.note_refused();

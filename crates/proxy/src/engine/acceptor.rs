@@ -1,4 +1,4 @@
-//! Accepts clients and hands them to the event loops in turn, so that even few clients are spread evenly.
+//! Accepts clients and hands them to the event loops of their group in turn, so that even few clients are spread evenly.
 //!
 //! There is a listener for each place of the configuration (`config/listeners.rs`). Of one no more than [`ACCEPTED_PER_TURN`] are taken
 //! before the others are looked at: a rush at one place does not delay another.
@@ -51,8 +51,8 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
 pub(crate) struct Acceptor {
     poll: Poll,
     entrances: Vec<Entrance>,
-    loops: Vec<LoopHandle>,
-    next: usize,
+    /// By group.
+    doors: Vec<Doors>,
     descriptors: Arc<Descriptors>,
     spare: Reserve,
     /// Clients that were refused and which no loop has counted yet.
@@ -65,9 +65,26 @@ pub(crate) struct Acceptor {
     stop: Arc<AtomicBool>,
 }
 
+/// The loops of one group, and which of them gets the next client.
+struct Doors {
+    loops: Vec<LoopHandle>,
+    next: usize,
+}
+
+impl Doors {
+    /// Of whom the next client is.
+    fn in_turn(&mut self) -> &LoopHandle {
+        let turn = self.next;
+        self.next = (turn + 1) % self.loops.len();
+        &self.loops[turn]
+    }
+}
+
 /// One place where clients come in.
 struct Entrance {
     listener: Listener,
+    /// The number of the group that serves them.
+    group: usize,
     /// What is spoken there, if that is TLS.
     inbound: Option<Arc<Inbound>>,
     login: Login,
@@ -91,12 +108,12 @@ impl AcceptorHandle {
 
 impl Acceptor {
     /// Listens at all places, at those of `ports` that were handed over; nothing is accepted before [`Acceptor::run`]. The listeners are the
-    /// last descriptors that it opens. `spare` is held for the answer to a client for which there is no descriptor. An error comes with the
-    /// place where nobody can listen.
+    /// last descriptors that it opens. `loops`: those of each group. `spare` is held for the answer to a client for which there is no
+    /// descriptor. An error comes with the place where nobody can listen.
     pub(crate) fn bind(
         config: &Config,
         ports: Vec<Option<Port>>,
-        loops: Vec<LoopHandle>,
+        loops: Vec<Vec<LoopHandle>>,
         descriptors: Arc<Descriptors>,
         spare: Reserve,
         clock: Clock,
@@ -118,8 +135,7 @@ impl Acceptor {
         let acceptor = Self {
             poll,
             entrances,
-            loops,
-            next: 0,
+            doors: loops.into_iter().map(|loops| Doors { loops, next: 0 }).collect(),
             descriptors,
             spare,
             uncounted: Refused::default(),
@@ -212,12 +228,10 @@ impl Acceptor {
             entrance.counts.note_refused();
             return self.uncounted.note_no_handshake();
         }
-        let handle = &self.loops[self.next];
-        self.next = (self.next + 1) % self.loops.len();
         let admitted = Admitted::new(stream, place).with_tls(tls.flatten());
         let admitted = admitted.at(entrance.counts.enter(), entrance.login);
         // A loop that has ended cannot serve; dropping the connection closes it.
-        let _ = handle.send(Message::Accept(admitted));
+        let _ = self.doors[entrance.group].in_turn().send(Message::Accept(admitted));
     }
 
     /// Answers the next client of this listener, for which there is no descriptor but the one that is held for this.
@@ -239,7 +253,11 @@ impl Acceptor {
     /// A loop counts what it hears of, so that windows have it, too.
     fn count_refused(&mut self) {
         // A loop with much to do hears of it later.
-        if !self.uncounted.is_none() && self.loops[self.next].try_send(Message::Refused(self.uncounted)) {
+        if self.uncounted.is_none() {
+            return;
+        }
+        let first = &self.doors[0];
+        if first.loops[first.next].try_send(Message::Refused(self.uncounted)) {
             self.unreported += mem::take(&mut self.uncounted);
         }
     }
@@ -278,9 +296,10 @@ impl Entrance {
         listener.register(poll.registry(), token)?;
         let at = listener.address()?.map_or_else(|| place.at.clone(), Listen::Tcp);
         let inbound = config.inbound().filter(|_| place.speaks_tls).cloned();
-        let counts = ListenerCounts::new(at.to_string());
+        let counts = ListenerCounts::new(at.to_string(), place.pool.clone());
+        let group = config.groups().of_place(place.pool.as_deref()).unwrap_or_default();
         let login = if place.wants_login { Login::Wanted } else { Login::NotWanted };
-        Ok(Self { listener, inbound, login, at, counts })
+        Ok(Self { listener, group, inbound, login, at, counts })
     }
 
     /// Who waits for a handshake could not read the words.

@@ -30,6 +30,8 @@ pub(super) trait StartEngine {
 #[derive(Clone)]
 pub(crate) struct Making {
     pub(super) config: Config,
+    /// The number of the first thread: those of other groups have the numbers before it.
+    pub(super) first_thread: usize,
     pub(super) clock: Clock,
     /// Who notices that a thread has ended.
     pub(super) watch: Watch,
@@ -60,6 +62,7 @@ impl Making {
     ) -> Self {
         Self {
             config: config.clone(),
+            first_thread: 0,
             clock,
             watch: watch.clone(),
             addresses,
@@ -70,6 +73,11 @@ impl Making {
             budget: Budget::new(config.settings.buffer_limit),
             freshness: Arc::default(),
         }
+    }
+
+    /// For the threads of one group, of which the first has this number. Its dataplanes know nothing of those of other groups.
+    pub(super) fn of_group(&self, group: usize, first_thread: usize) -> Self {
+        Self { config: self.config.of_group(group), first_thread, freshness: Arc::default(), ..self.clone() }
     }
 
     /// Rows of sampled requests go there, if anywhere.
@@ -106,5 +114,33 @@ impl ReportingThreads {
     /// All that there are now, by their numbers.
     pub(crate) fn all(&self) -> Vec<LoopHandle> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The threads that report, by group of clients (`config/groups.rs`).
+#[derive(Clone)]
+pub(crate) struct ReportingGroups {
+    all: ReportingThreads,
+    groups: Vec<ReportingThreads>,
+}
+
+impl ReportingGroups {
+    /// Where there are several groups, no more threads come.
+    pub(crate) fn new(groups: Vec<ReportingThreads>) -> Self {
+        let all = match groups.as_slice() {
+            [only] => only.clone(),
+            groups => ReportingThreads::new(groups.iter().flat_map(ReportingThreads::all)),
+        };
+        Self { all, groups }
+    }
+
+    /// Those of all groups.
+    pub(crate) fn all(&self) -> &ReportingThreads {
+        &self.all
+    }
+
+    /// Those of each, in the order of the groups.
+    pub(crate) fn groups(&self) -> &[ReportingThreads] {
+        &self.groups
     }
 }

@@ -23,6 +23,19 @@ pub(crate) mod watchdog;
 use crate::{config::settings::Engine, process::error::RunError};
 use making::{Making, StartEngine, Started};
 
+/// Starts the threads of each group of clients (`config/groups.rs`), in the order of the groups.
+pub(crate) fn start_all(making: &Making) -> Result<Vec<Started>, RunError> {
+    let mut first = 0;
+    let groups = 0..making.config.groups().all().len();
+    groups
+        .map(|group| {
+            let started = start(&making.of_group(group, first))?;
+            first += started.reporting.all().len();
+            Ok(started)
+        })
+        .collect()
+}
+
 /// Starts the threads of the engine that the configuration says.
 pub(crate) fn start(making: &Making) -> Result<Started, RunError> {
     let engine: &dyn StartEngine = match making.config.settings.engine {

@@ -4,7 +4,11 @@
 //! were. Both put what is asked into one bounded channel.
 
 use crate::{
-    Config, config::settings::Settings, connections::names, process::clock, reload::resolver::NameCounts,
+    Config,
+    config::{groups::Groups, settings::Settings},
+    connections::names,
+    process::clock,
+    reload::resolver::NameCounts,
 };
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -51,6 +55,7 @@ pub(crate) struct InForce {
     generation: u64,
     loaded_unix_ns: u64,
     table: Arc<Table>,
+    groups: Groups,
     settings: Settings,
     refused: u64,
     refused_last: bool,
@@ -130,6 +135,7 @@ impl InForce {
             generation: 1,
             loaded_unix_ns: clock::unix_ns(),
             table: Arc::clone(&config.table),
+            groups: config.groups().clone(),
             settings: config.settings.clone(),
             refused: 0,
             refused_last: false,
@@ -145,8 +151,19 @@ impl InForce {
         self.loaded_unix_ns
     }
 
+    /// The tables of all groups side by side.
     pub(crate) fn table(&self) -> &Arc<Table> {
         &self.table
+    }
+
+    /// Which clients are served together.
+    pub(crate) fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    /// Where the keys of this group go.
+    pub(crate) fn table_of(&self, group: usize) -> &Table {
+        self.groups.all()[group].table()
     }
 
     pub(crate) fn settings(&self) -> &Settings {

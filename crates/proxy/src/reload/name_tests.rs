@@ -166,7 +166,7 @@ impl Proxy {
         let making = Making::new(config, clock, &watch, addresses, notices, questions, windows);
         let Started { doors, threads, .. } = engine::start(&making).expect("descriptors are free");
         let door = doors[0].clone();
-        std::thread::spawn(move || thread.run(&doors));
+        std::thread::spawn(move || thread.run(&[doors]));
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let client = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
         client.set_read_timeout(Some(WAIT_MAX)).expect("a time above nothing");
@@ -364,11 +364,9 @@ fn keys_keep_their_servers_while_the_name_of_one_is_unknown() {
 fn a_reload_with_a_name_that_nobody_knows_is_taken_and_that_server_is_down() {
     let answers = Answers::are(&[server('A')]);
     let mut config = config(Arc::clone(&answers));
-    let again = config.clone();
     config.reread = Arc::new(move || {
-        let mut config = again.clone();
-        config.table = Arc::new(table(&["cache.test:1", "unknown.test:1"]));
-        Ok(config)
+        let servers = table(&["cache.test:1", "unknown.test:1"]);
+        Ok(config_for(servers, Arc::clone(&answers), &[]))
     });
     let proxy = Proxy::start(&config);
     let summary = proxy.reload().expect("a name may become known later");

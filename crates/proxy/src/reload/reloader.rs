@@ -45,7 +45,11 @@ impl Reloader {
     }
 
     /// The outer error: a loop has ended.
-    pub(super) fn reload(&mut self, resolver: &mut Resolver, loops: &[LoopHandle]) -> io::Result<Reloaded> {
+    pub(super) fn reload(
+        &mut self,
+        resolver: &mut Resolver,
+        loops: &[Vec<LoopHandle>],
+    ) -> io::Result<Reloaded> {
         // Until this returns, whatever comes of it.
         let _reloading = self.service_manager.reloading();
         let read = (self.config.reread)().and_then(|config| match self.config.refusal(&config) {
@@ -60,11 +64,13 @@ impl Reloader {
                 return Ok(Err(reason));
             }
         };
+        let before = Arc::clone(&self.config.table);
         let mut summary = self.summary(&config);
-        for error in resolver.take_table(&config.table, config.settings.resolve_every) {
+        self.config.take(&config);
+        summary.insert_str(0, &servers(&before, &self.config.table));
+        for error in resolver.take_table(&self.config.table, self.config.settings.resolve_every) {
             summary.push_str(&format!("; {error}"));
         }
-        self.config.take(&config);
         self.descriptors.take_config(&self.config);
         self.hand_out(resolver, loops)?;
         let generation = self.handle.note_in_force(&self.config);
@@ -73,11 +79,13 @@ impl Reloader {
         Ok(Ok(answer))
     }
 
-    /// Returns when every loop goes by the new table, or is very slow.
-    fn hand_out(&self, resolver: &Resolver, loops: &[LoopHandle]) -> io::Result<()> {
+    /// Returns when every loop goes by the new table of its group, or is very slow. `loops`: by group.
+    fn hand_out(&self, resolver: &Resolver, loops: &[Vec<LoopHandle>]) -> io::Result<()> {
         let (sender, taken) = channel();
-        for handle in loops {
-            let (table, timeout_ns) = (Arc::clone(&self.config.table), nanos(self.config.settings.timeout));
+        let groups = self.config.groups().all().iter().zip(loops);
+        for (group, handle) in groups.flat_map(|(group, loops)| loops.iter().map(move |it| (group, it))) {
+            let timeout_ns = nanos(group.settings(&self.config.settings).timeout);
+            let table = Arc::clone(group.table());
             let outbounds = Arc::clone(self.config.outbounds());
             let routing = Routing::new(table, resolver.book(), outbounds, timeout_ns, sender.clone())
                 .with_logins(self.config.logins().clone());
@@ -89,15 +97,9 @@ impl Reloader {
         Ok(())
     }
 
-    /// What a reload changes, and what it cannot.
+    /// What a reload changes beside servers, and what it cannot.
     fn summary(&self, config: &Config) -> String {
-        let names = |table: &Table| {
-            table.servers().iter().map(|it| (it.address(), it.name.clone())).collect::<Vec<_>>()
-        };
-        let (old, new) = (names(&self.config.table), names(&config.table));
-        let added = new.iter().filter(|it| !old.contains(it)).count();
-        let removed = old.iter().filter(|it| !new.contains(it)).count();
-        let mut summary = format!("{} servers, {added} of them new, {removed} removed", new.len());
+        let mut summary = String::new();
         if config.inbound().is_some() {
             summary.push_str("; clients that connect from now on get the certificate that was read");
         }
@@ -109,10 +111,22 @@ impl Reloader {
         {
             summary.push_str("; listeners stay as they are: those of [[listen]] need a restart");
         }
-        for line in self.config.settings.unchangeable(&config.settings) {
+        let mut lines = self.config.settings.unchangeable(&config.settings);
+        lines.extend(self.config.groups().unchangeable(config.groups(), &lines));
+        for line in lines {
             summary.push_str("; ");
             summary.push_str(&line);
         }
         summary
     }
+}
+
+/// How many servers there are, and what has changed about them.
+fn servers(old: &Table, new: &Table) -> String {
+    let names =
+        |table: &Table| table.servers().iter().map(|it| (it.address(), it.name.clone())).collect::<Vec<_>>();
+    let (old, new) = (names(old), names(new));
+    let added = new.iter().filter(|it| !old.contains(it)).count();
+    let removed = old.iter().filter(|it| !new.contains(it)).count();
+    format!("{} servers, {added} of them new, {removed} removed", new.len())
 }

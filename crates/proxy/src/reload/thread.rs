@@ -59,8 +59,8 @@ impl ReloadThread {
         self.resolver_handle.clone()
     }
 
-    /// Serves as long as there are loops.
-    pub(crate) fn run(mut self, loops: &[LoopHandle]) -> io::Result<()> {
+    /// Serves as long as there are loops; these are those of each group.
+    pub(crate) fn run(mut self, loops: &[Vec<LoopHandle>]) -> io::Result<()> {
         loop {
             match self.asks.recv_timeout(self.resolver.wait_max()) {
                 Ok(Ask::Reload(answer)) => {
@@ -79,8 +79,8 @@ impl ReloadThread {
         }
     }
 
-    fn look_up_next(&mut self, loops: &[LoopHandle]) -> io::Result<()> {
+    fn look_up_next(&mut self, loops: &[Vec<LoopHandle>]) -> io::Result<()> {
         let Some(book) = self.resolver.look_up_next() else { return Ok(()) };
-        loops.iter().try_for_each(|handle| handle.send(Message::Addresses(Arc::clone(&book))))
+        loops.iter().flatten().try_for_each(|handle| handle.send(Message::Addresses(Arc::clone(&book))))
     }
 }

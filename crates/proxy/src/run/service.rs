@@ -61,7 +61,7 @@ pub(super) struct Serving {
 
 impl Service {
     pub(super) fn new(service_manager: ServiceManager, reporter: Reporter, tell: Tell) -> Self {
-        let threads = Watchdog::new(reporter.reporting.clone());
+        let threads = Watchdog::new(reporter.reporting.all().clone());
         let watched = watchdog_from_env().map(|within| Watched { threads, within, silent: None });
         Self { service_manager, reporter, tell, watched, status: (String::new(), Instant::ZERO) }
     }

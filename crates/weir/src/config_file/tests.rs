@@ -102,13 +102,13 @@ timeout = "1s"
 fn routes_lead_to_pools_of_one_table() {
     let config = parse(ROUTED, "file").unwrap();
     let routed = config.table(None).unwrap();
-    let names: Vec<_> = routed.table.pools().iter().map(weir_routing::Pool::name).collect();
+    let names: Vec<_> = routed.table().unwrap().pools().iter().map(weir_routing::Pool::name).collect();
     assert_eq!(names, ["main", "users"]);
     assert_eq!(routed.unserved(), ["sessions"]);
     let by_wish = config.table(Some("sessions")).unwrap();
     assert!(by_wish.unserved().is_empty(), "routes lead to the others");
-    assert_eq!(by_wish.table.pools()[0].name(), "sessions");
-    assert_eq!(by_wish.table.servers().len(), 4);
+    assert_eq!(by_wish.table().unwrap().pools()[0].name(), "sessions");
+    assert_eq!(by_wish.table().unwrap().servers().len(), 4);
     let read = ["threads", "client_buffer", "allow_flush"].map(|name| config.settings.get(name));
     assert_eq!(read, ["2", "1m", "true"].map(Some));
     assert_eq!(routed.of_pools.get("timeout"), Some("1s"));
@@ -264,6 +264,129 @@ servers = ["127.0.0.1:11211"]
     ] {
         assert!(text.contains(from), "{from}");
         let message = refusal(&text.replacen(from, to, 1));
+        assert!(message.starts_with(&format!("file:{expected}")), "{message}");
+    }
+}
+
+/// One place goes by routes, two name one pool, and one another.
+const PLACED: &str = r#"
+default = "main"
+[[listen]]
+address = "127.0.0.1:1"
+[[listen]]
+address = "127.0.0.1:2"
+pool = "pages"
+[[listen]]
+address = "unix:/run/pages"
+pool = "pages"
+[[listen]]
+address = "127.0.0.1:3"
+pool = "users"
+[pools.main]
+servers = ["a:1"]
+[pools.other]
+servers = ["a:1", "b:1"]
+[pools.pages]
+servers = ["a:1", "z:1 b:1"]
+timeout = "1s"
+on_failure = "degrade"
+[pools.users]
+servers = ["y:1:2 a:1", { server = "z:1", server_tls = true }]
+placement = "modulo"
+replicas = 2
+multiget = "whole"
+[pools.spare]
+servers = ["a:1"]
+[routes]
+"o:" = "other"
+"#;
+
+/// What is served: pools by routes, pools of places with what each says, and pools that nobody gets to.
+fn served(text: &str, wanted: Option<&str>) -> Result<[String; 3], String> {
+    let config = parse(text, "file").map_err(|error| error.to_string())?;
+    let routed = config.served(wanted).map_err(|error| error.to_string())?;
+    let unserved = routed.unserved().join(" ");
+    let by_routes = routed.table().map(|table| table.pools().iter().map(|it| it.name().to_owned()).collect());
+    let (_, _, of_file) = routed.into_parts();
+    let said = |pool: &weir_proxy::PoolOfPlaces| {
+        let said = ["timeout", "on_failure", "multiget"].map(|name| pool.said.get(name).unwrap_or("-"));
+        format!("{} {}", pool.name, said.join(" "))
+    };
+    let of_places: Vec<_> = of_file.pools.iter().map(said).collect();
+    Ok([by_routes.unwrap_or_else(Vec::new).join(" "), of_places.join(", "), unserved])
+}
+
+#[test]
+fn pools_of_places_are_served_beside_the_routes() {
+    let all = served(PLACED, None).unwrap();
+    assert_eq!(all, ["main other", "pages 1s degrade -, users - - whole", "spare"]);
+    let by_wish = served(PLACED, Some("spare")).unwrap();
+    assert_eq!(by_wish, ["spare other", "pages 1s degrade -, users - - whole", "main"]);
+    let config = parse(PLACED, "file").unwrap();
+    let tls = config.served(None).unwrap();
+    let tls =
+        tls.of_servers().get(&("users".to_owned(), "z:1".to_owned())).and_then(|it| it.get("server_tls"));
+    assert_eq!(tls, Some("true"));
+    let names = |wanted| {
+        let table = config.seen_by(wanted).unwrap();
+        table.servers().iter().map(|it| it.name.clone()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(names(None), "a:1 b:1");
+    assert_eq!(names(Some("pages")), "pages/a:1 pages/b:1");
+    assert_eq!(names(Some("spare")), "a:1 b:1");
+}
+
+#[test]
+fn where_every_place_names_its_pool_nothing_goes_by_routes() {
+    let text = PLACED.replacen("\"127.0.0.1:1\"\n", "\"127.0.0.1:1\"\npool = \"main\"\n", 1);
+    let refused = served(&text, None).unwrap_err();
+    assert!(
+        refused.starts_with("file:31: every [[listen]] names its pool, so no key would go by route \"o:\""),
+        "{refused}"
+    );
+    let text = text.replace("[routes]\n\"o:\" = \"other\"\n", "");
+    assert_eq!(
+        served(&text, None).unwrap(),
+        ["", "main - - -, pages 1s degrade -, users - - whole", "other spare"]
+    );
+    // One of them alone is served as if there were no other.
+    assert_eq!(served(&text, Some("pages")).unwrap(), ["pages", "", "main other spare users"]);
+    let alone = parse(&text, "file").unwrap().served(Some("pages")).unwrap();
+    let listeners = alone.into_parts().2.listeners;
+    let rows: Vec<_> = listeners.iter().map(|row| (row.address.as_str(), &row.pool)).collect();
+    assert_eq!(rows, [("127.0.0.1:2", &None), ("unix:/run/pages", &None)]);
+    let refused = served(&text, Some("spare")).unwrap_err();
+    assert!(refused.starts_with("every [[listen]] names its pool, and none names spare"), "{refused}");
+}
+
+#[test]
+fn pools_that_places_cannot_have_are_refused_with_their_lines() {
+    for (from, to, expected) in [
+        (
+            "pool = \"users\"",
+            "pool = \"user\"",
+            "13: [[listen]] 127.0.0.1:3: there is no pool \"user\": there are main, ",
+        ),
+        (
+            "pool = \"users\"",
+            "pool = \"other\"",
+            "13: pool other belongs to a [[listen]] and is where routes",
+        ),
+        ("pool = \"users\"", "pool = \"main\"", "13: pool main belongs to a [[listen]]"),
+        ("pages", "\"odd name\"", "7: "),
+        (
+            "timeout = \"1s\"",
+            "max_connections = 5",
+            "20: pool pages belongs to a [[listen]], and max_connections is for all",
+        ),
+    ] {
+        assert!(PLACED.contains(from), "{from}");
+        let text = if from == "pages" {
+            PLACED.replace("\"pages\"", to).replace("pools.pages", "pools.\"odd name\"")
+        } else {
+            PLACED.replacen(from, to, 1)
+        };
+        let message = served(&text, None).unwrap_err();
         assert!(message.starts_with(&format!("file:{expected}")), "{message}");
     }
 }

@@ -9,6 +9,8 @@ use weir_routing::{Options, Router, Server};
 #[derive(Debug, Default)]
 pub(super) struct Converted {
     pub(super) pools: Vec<ConvertedPool>,
+    /// Where clients of each pool connect, where one process serves several.
+    pub(super) places: Vec<ConvertedPlace>,
     /// Prefixes of keys, and the pools that they lead to.
     pub(super) routes: Vec<(String, String)>,
     /// The pool of keys that no route takes, where there are several.
@@ -17,6 +19,15 @@ pub(super) struct Converted {
     pub(super) proxy: Vec<(&'static str, String)>,
     /// What has no equal, about the whole file.
     pub(super) notes: Vec<String>,
+}
+
+/// A place where clients of one pool connect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ConvertedPlace {
+    pub(super) address: String,
+    /// Permission bits of a socket in the file system.
+    pub(super) mode: Option<u32>,
+    pub(super) pool: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +68,14 @@ impl Converted {
             for (name, value) in &self.proxy {
                 let _ = writeln!(text, "{name} = {}", quoted(value));
             }
+        }
+        for ConvertedPlace { address, mode, pool } in &self.places {
+            begin(&mut text, "[listen]");
+            let _ = writeln!(text, "address = {}", quoted(address));
+            if let Some(mode) = mode {
+                let _ = writeln!(text, "mode = {}", quoted(&format!("{mode:o}")));
+            }
+            let _ = writeln!(text, "pool = {}", quoted(pool));
         }
         for pool in &self.pools {
             begin(&mut text, &format!("pools.{}", key(&pool.name)));
@@ -229,11 +248,35 @@ mod tests {
             routes: vec![("user\"s:".into(), "b".into())],
             default: Some("a".into()),
             proxy: vec![("write_policy", "first".into())],
-            notes: Vec::new(),
+            ..Converted::default()
         };
         let read = config_file::parse(&converted.to_toml(), "file").unwrap();
         assert_eq!(read.routes, converted.routes);
         assert_eq!(read.default, converted.default);
         assert_eq!(read.settings.get("write_policy"), Some("first"));
+    }
+
+    #[test]
+    fn places_of_pools_are_read_back() {
+        let pool = |name: &str| {
+            let servers = vec![format!("{name}.example:11211").parse().unwrap()];
+            ConvertedPool::new(name.to_owned(), servers, Options::new(Placement::McrouterCh3))
+        };
+        let place = |address: &str, mode, pool: &str| ConvertedPlace {
+            address: address.to_owned(),
+            mode,
+            pool: pool.to_owned(),
+        };
+        let places = vec![place("127.0.0.1:1", None, "a"), place("/run/b", Some(0o600), "b")];
+        let converted = Converted { pools: vec![pool("a"), pool("b")], places, ..Converted::default() };
+        let text = converted.to_toml();
+        assert!(
+            text.starts_with("[[listen]]\naddress = \"127.0.0.1:1\"\npool = \"a\"\n\n[[listen]]\n"),
+            "{text}"
+        );
+        let read = config_file::parse(&text, "file").unwrap();
+        let rows = read.listeners().iter().map(|row| (row.address.as_str(), row.mode, row.pool.as_deref()));
+        let expected = [("127.0.0.1:1", None, Some("a")), ("/run/b", Some(0o600), Some("b"))];
+        assert_eq!(rows.collect::<Vec<_>>(), expected);
     }
 }

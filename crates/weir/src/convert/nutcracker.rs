@@ -4,9 +4,10 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
+use weir_proxy::LISTENERS_MAX;
 use weir_routing::{Endpoint, HashTag, KeyHash, Options, Placement, Server};
 
-use super::converted::{Converted, ConvertedPool};
+use super::converted::{Converted, ConvertedPlace, ConvertedPool};
 
 /// The whole file: pools by name, in its order. A name that is there twice is refused, as nutcracker does.
 #[derive(Debug)]
@@ -74,23 +75,33 @@ pub(super) fn convert(text: &str) -> Result<Converted, String> {
     let (redis, memcached): (Vec<_>, Vec<_>) =
         pools.into_iter().partition(|(_, yaml)| yaml.redis == Some(true));
     let left_out = |(name, _): &(String, PoolYaml)| format!("pool {name} is for Redis and has no equal");
-    let mut notes: Vec<String> = redis.iter().map(left_out).collect();
+    let notes: Vec<String> = redis.iter().map(left_out).collect();
     if memcached.is_empty() {
         return Err(format!("{}: there is no other pool", notes.join(", ")));
     }
-    if memcached.len() > 1 {
-        notes.push(
-            "nutcracker serves each of these pools at its own address; a proxy of Weir serves one: start one for each, with --pool NAME"
-                .to_owned(),
-        );
+    if memcached.len() > LISTENERS_MAX {
+        let count = memcached.len();
+        return Err(format!(
+            "there are {count} pools: one proxy of Weir has at most {LISTENERS_MAX} places; split the file"
+        ));
     }
-    let pools = memcached
-        .into_iter()
-        .map(|(name, yaml)| pool(name.clone(), &yaml).map_err(|reason| format!("pool {name}: {reason}")));
-    Ok(Converted { pools: pools.collect::<Result<_, _>>()?, notes, ..Converted::default() })
+    let is_one = memcached.len() == 1;
+    let pools = memcached.into_iter().map(|(name, yaml)| {
+        pool(name.clone(), &yaml, is_one).map_err(|reason| format!("pool {name}: {reason}"))
+    });
+    let mut pools: Vec<ConvertedPool> = pools.collect::<Result<_, _>>()?;
+    let places = pools.iter_mut().filter(|_| !is_one).filter_map(place).collect();
+    Ok(Converted { pools, places, notes, ..Converted::default() })
 }
 
-fn pool(name: String, yaml: &PoolYaml) -> Result<ConvertedPool, String> {
+/// Where clients connect of a pool that is one of several.
+fn place(pool: &mut ConvertedPool) -> Option<ConvertedPlace> {
+    let (address, mode) = (pool.listen.take()?, pool.listen_mode.take());
+    Some(ConvertedPlace { address, mode, pool: pool.name.clone() })
+}
+
+/// `is_one`: there is no other.
+fn pool(name: String, yaml: &PoolYaml, is_one: bool) -> Result<ConvertedPool, String> {
     let placement = match yaml.distribution.as_deref() {
         None | Some("ketama") => Placement::TwemproxyKetama,
         Some("modula") => Placement::TwemproxyModula,
@@ -105,18 +116,23 @@ fn pool(name: String, yaml: &PoolYaml) -> Result<ConvertedPool, String> {
     let (listen, mode) = yaml.listen.split_once(' ').unwrap_or((&yaml.listen, "0"));
     let listen_mode = socket_mode(mode)?;
     if listen.starts_with('/') && listen_mode.is_none() {
-        notes.push(
-            "without a mode the socket's was what nutcracker's umask left; here it is 660: set listen_mode if others connect".to_owned(),
-        );
+        let setting = if is_one { "listen_mode" } else { "mode of its [[listen]]" };
+        notes.push(format!(
+            "without a mode the socket's was what nutcracker's umask left; here it is 660: set {setting} if others connect"
+        ));
     }
     let listen = Some(listen.to_owned());
     let max_connections =
         yaml.client_connections.and_then(|count| u64::try_from(count).ok()).filter(|count| *count > 0);
     if max_connections.is_some() {
-        notes.push(
-            "client_connections became max_connections: nutcracker 0.5.0 reads it and lets more clients in, Weir does not".to_owned(),
-        );
+        let became = if is_one {
+            "client_connections became max_connections: nutcracker 0.5.0 reads it and lets more clients in, Weir does not"
+        } else {
+            "client_connections has no equal for one of several pools: max_connections in [proxy] is for the clients of all"
+        };
+        notes.push(became.to_owned());
     }
+    let max_connections = max_connections.filter(|_| is_one);
     let timeout_ms =
         yaml.timeout.and_then(|timeout| u64::try_from(timeout).ok()).filter(|timeout| *timeout > 0);
     if timeout_ms.is_none() {
@@ -230,17 +246,22 @@ beta:
 ";
 
     #[test]
-    fn pools_become_toml() {
+    fn pools_become_toml_each_with_its_place() {
         let expected = "\
-# nutcracker serves each of these pools at its own address; a proxy of Weir serves one: start one for each, with --pool NAME
+[[listen]]
+address = \"127.0.0.1:22121\"
+pool = \"alpha\"
+
+[[listen]]
+address = \"/tmp/socket\"
+mode = \"666\"
+pool = \"beta\"
 
 [pools.alpha]
-# client_connections became max_connections: nutcracker 0.5.0 reads it and lets more clients in, Weir does not
+# client_connections has no equal for one of several pools: max_connections in [proxy] is for the clients of all
 # auto_eject_hosts: true has no equal: keys never move because a server is down
 # server_retry_timeout has no equal: no server is ejected; one that is down is tried again by itself, and one that is silent is marked down after mark_down_timeouts
 # backlog has no equal: listen_backlog in [proxy] is for all clients, 1024 by default
-listen = \"127.0.0.1:22121\"
-max_connections = 500
 servers = [
   \"127.0.0.1:11211:1 red\",
   \"127.0.0.1:11212:2\",
@@ -252,15 +273,28 @@ timeout = \"400ms\"
 
 [pools.beta]
 # without a timeout nutcracker waits for ever; Weir answers after 500 ms
-listen = \"/tmp/socket\"
-listen_mode = \"666\"
 servers = [
   \"cache-1.example:11211:1\",
 ]
 placement = \"twemproxy/ketama\"
 hash = \"fnv1a_64\"
 ";
-        assert_eq!(convert(GOOD).unwrap().to_toml(), expected);
+        let text = convert(GOOD).unwrap().to_toml();
+        assert_eq!(text, expected);
+        crate::config_file::parse(&text, "file").unwrap();
+    }
+
+    #[test]
+    fn a_pool_alone_says_itself_where_it_listens() {
+        let alone = &GOOD[..GOOD.find("beta:").unwrap()];
+        let expected = "\
+[pools.alpha]
+# client_connections became max_connections: nutcracker 0.5.0 reads it and lets more clients in, Weir does not
+";
+        let text = convert(alone).unwrap().to_toml();
+        assert!(text.starts_with(expected), "{text}");
+        assert!(text.contains("\nlisten = \"127.0.0.1:22121\"\nmax_connections = 500\nservers"), "{text}");
+        assert!(!text.contains("[[listen]]"), "{text}");
     }
 
     #[test]
@@ -271,6 +305,18 @@ hash = \"fnv1a_64\"
         assert_eq!(names, ["sessions", "pages", "users"]);
         let error = convert(&(text + &pool("pages"))).unwrap_err();
         assert!(error.contains("pool pages is there twice"), "{error}");
+    }
+
+    #[test]
+    fn more_pools_than_one_proxy_has_places_for_are_refused() {
+        let pools = |count: usize| {
+            let pool =
+                |number| format!("p{number}: {{listen: \"127.0.0.1:{number}\", servers: [\"a:1:1\"]}}\n");
+            (1..=count).map(pool).collect::<String>()
+        };
+        assert_eq!(convert(&pools(LISTENERS_MAX)).unwrap().places.len(), LISTENERS_MAX);
+        let error = convert(&pools(LISTENERS_MAX + 1)).unwrap_err();
+        assert!(error.starts_with("there are 65 pools: one proxy of Weir has at most 64 places"), "{error}");
     }
 
     #[test]
@@ -292,10 +338,10 @@ hash = \"fnv1a_64\"
     fn a_socket_without_a_mode_is_open_to_fewer() {
         for listen in ["/tmp/socket", "/tmp/socket 0"] {
             let text = convert(&GOOD.replace("/tmp/socket 0666", listen)).unwrap().to_toml();
-            assert!(text.contains("listen = \"/tmp/socket\"\nservers"), "{text}");
+            assert!(text.contains("address = \"/tmp/socket\"\npool = \"beta\"\n"), "{text}");
             assert!(
                 text.contains(
-                    "# without a mode the socket's was what nutcracker's umask left; here it is 660"
+                    "# without a mode the socket's was what nutcracker's umask left; here it is 660: set mode of its [[listen]]"
                 ),
                 "{text}"
             );

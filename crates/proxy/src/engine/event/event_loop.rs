@@ -60,6 +60,7 @@ pub(crate) struct EventLoop {
     handshakes: Handshakes,
     /// Whether any connection of it has spoken TLS. Where none has, requests cost nothing for it.
     has_tls: bool,
+    /// Its number among all threads.
     index: usize,
     notices: Arc<Notices>,
     questions: SyncSender<Question>,
@@ -76,7 +77,7 @@ pub(in crate::engine) enum Peer {
 }
 
 impl EventLoop {
-    /// The loop with this number. `name` is what its thread is called in records, `at_door` the thread that accepts its clients.
+    /// The loop with this number in its group. `name` is what its thread is called in records, `at_door` the thread that accepts its clients.
     pub(crate) fn new(
         making: &Making,
         index: usize,
@@ -85,14 +86,14 @@ impl EventLoop {
     ) -> io::Result<(Self, LoopHandle)> {
         let (config, clock, tracing) = (&making.config, making.clock, making.tracing.as_ref());
         let (door, handle) = Door::new(clock, tracing.is_some(), config.settings.drain_timeout)?;
-        let now = clock.now();
+        let (now, number) = (clock.now(), making.first_thread + index);
         let (table, freshness) = (Arc::clone(&config.table), Arc::clone(&making.freshness));
         let mut dataplane = Dataplane::sharing(config.dataplane(index), table, freshness, now);
         dataplane.share_budget(&making.budget);
         dataplane.handle_logins(config.logins().users(), config.logins().credentials());
         let event_loop = Self {
             outlet: making.windows.add_thread(name, &mut dataplane),
-            traces: tracing.map(|tracing| tracing.begin(index, at_door, &mut dataplane)),
+            traces: tracing.map(|tracing| tracing.begin(number, at_door, &mut dataplane)),
             dataplane,
             servers: ServerLinks::new(making.addresses.clone()),
             door,
@@ -102,7 +103,7 @@ impl EventLoop {
             clients: Vec::new(),
             handshakes: Handshakes::new(config.settings.tls_handshake_timeout),
             has_tls: false,
-            index,
+            index: number,
             notices: Arc::clone(&making.notices),
             questions: making.questions.clone(),
             serving: None,

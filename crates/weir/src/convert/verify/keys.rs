@@ -47,7 +47,7 @@ mod tests {
         let text = format!(
             "default = \"a\"\n[pools.a]\nservers = [\"a:1\", \"b:1\"]\n{pool}\n[pools.b]\nservers = [\"c:1\"]\n[routes]\n{routes}"
         );
-        config_file::parse(&text, "file").unwrap().table(None).unwrap().table
+        config_file::parse(&text, "file").unwrap().table(None).unwrap().into_table().unwrap()
     }
 
     #[test]

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use clap::Args;
 use weir_load::units;
+use weir_proxy::ListenRow;
 use weir_routing::{Endpoint, Server};
 
 use self::check::Check;
@@ -67,7 +68,8 @@ impl VerifyArgs {
             None => served_at(&config, &old.endpoint)?,
         };
         let routed = config.table(pool).map_err(|error| format!("{error} (here --verify-pool NAME)"))?;
-        let (unverified, table) = (routed.unserved().to_vec(), routed.table);
+        let unverified = routed.unserved().to_vec();
+        let table = routed.into_table().expect("there are pools that routes lead to");
         let keys = keys(&table, &self.verify_prefix, self.verify_keys, &run_id())?;
         let check = Check { old: old.endpoint, table, unverified, keys, timeout: self.verify_timeout };
         check.run(proxy)
@@ -84,9 +86,13 @@ fn served_at<'a>(config: &'a Config, old: &Endpoint) -> Result<Option<&'a str>, 
         Endpoint::Unix { path } => Some(path),
     };
     let wanted = place(&old.to_string());
-    let listens = |pool: &Pool| wanted.is_some() && pool.said.get("listen").and_then(place) == wanted;
-    let there = config.pools.iter().filter(|(_, pool)| listens(pool));
-    let there: Vec<_> = there.map(|(name, _)| name.as_str()).collect();
+    let is_there = |address: &str| wanted.is_some() && place(address) == wanted;
+    let of_pool = |(name, pool): (&'a String, &'a Pool)| {
+        pool.said.get("listen").is_some_and(is_there).then_some(name.as_str())
+    };
+    let of_place = |row: &'a ListenRow| row.pool.as_deref().filter(|_| is_there(&row.address));
+    let mut there: Vec<_> = config.pools.iter().filter_map(of_pool).collect();
+    there.extend(config.listeners().iter().filter_map(of_place));
     let at = match old {
         Endpoint::Tcp { port, .. } => format!("port {port}"),
         Endpoint::Unix { path } => path.clone(),
@@ -112,9 +118,20 @@ mod tests {
 
     #[test]
     fn the_pool_is_the_one_that_listens_there() {
-        let pool = |name: &str, listen: &str| {
+        let listening = |name: &str, listen: &str| {
             format!("[pools.{name}]\nlisten = \"{listen}\"\nservers = [\"{name}:1\"]\n")
         };
+        let placed = |name: &str, listen: &str| {
+            format!(
+                "[[listen]]\naddress = \"{listen}\"\npool = \"{name}\"\n[pools.{name}]\nservers = [\"{name}:1\"]\n"
+            )
+        };
+        check_served(listening);
+        check_served(placed);
+    }
+
+    /// `pool`: the text that has a pool of this name listen at this place.
+    fn check_served(pool: impl Fn(&str, &str) -> String) {
         let text = &[pool("a", "0.0.0.0:1"), pool("b", "0.0.0.0:2"), pool("c", "10.0.0.1:2")].concat();
         let config = config_file::parse(text, "file").unwrap();
         let at = |old: &str| served_at(&config, &old.parse::<Server>().unwrap().endpoint);
