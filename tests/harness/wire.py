@@ -35,6 +35,10 @@ class Wire:
     def close(self) -> None:
         self._socket.close()
 
+    def fileno(self) -> int:
+        """What a selector looks at."""
+        return self._socket.fileno()
+
     def reset(self) -> None:
         """Leaves without a goodbye: the peer's next write fails."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -63,6 +63,9 @@ with_defaults! {
         pub join_gets: JoinGets = JoinGets::default(),
         /// Whether a get of one key waits for the reply to an earlier one. Sessions that are lent never do.
         pub ask_once: AskOnce = AskOnce::default(),
+        /// How long a get of one key that has missed waits for another client to fill the key, which missed it before. 0: not at all. Sessions
+        /// that are lent never do. Nanoseconds.
+        pub fill_wait_ns: u64 = 0,
         /// What becomes of retrievals of which a part got no answer.
         pub on_failure: OnFailure = OnFailure::default(),
         /// What reads are answered where every server of a key lacks writes, or may.

@@ -328,7 +328,7 @@ impl Dataplane {
 
     /// When [`Dataplane::handle_time`] must be called at the latest.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.base.due()
+        self.requests.due(&self.base)
     }
 
     /// A turn of the driver took this long, from the end of its wait to the beginning of the next. What was given back in it is reported to

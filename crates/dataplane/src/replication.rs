@@ -18,6 +18,7 @@ mod item;
 pub(crate) mod journal;
 pub(crate) mod key_lock;
 pub(crate) mod key_writes;
+pub(crate) mod leases;
 pub(crate) mod mailbox;
 pub(crate) mod owner;
 pub(crate) mod readers;

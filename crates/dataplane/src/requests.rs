@@ -4,10 +4,10 @@
 //! given replies and losses, part by part, and answers clients by their sessions. No file below names one above it:
 //!
 //! ```text
-//!   turn (time, losses, tables), deliver (replies), coalesced (one reply for several)
+//!   turn (time, losses, tables), deliver (replies), coalesced (one reply for several), filled (misses that others may fill)
 //!      └▶ admission (what is read becomes requests), lent ──▶ dispatch (requests become messages)
 //!            └▶ Requests (begin, take_reply, finish, answers)
-//!                  └▶ ask_once, writes, second_step, failover, ask_alone, bulk_reads: say whether there is something to wait for
+//!                  └▶ ask_once, fill_once, writes, second_step, failover, ask_alone, bulk_reads: say whether there is something to wait for
 //!                        └▶ plan, chooser, retrieval, send, outcome
 //!                              └▶ services, service: clock, verdict, degrade, answer, gather, again, reread ──▶ Base
 //! ```
@@ -30,6 +30,8 @@ pub(crate) mod deliver;
 pub(crate) mod dispatch;
 mod ended;
 pub(crate) mod failover;
+pub(crate) mod fill_once;
+mod filled;
 pub(crate) mod gather;
 pub(crate) mod lent;
 pub(crate) mod outcome;
@@ -63,6 +65,7 @@ use crate::{
     requests::context::Context,
     requests::deciding::{Deciding, END, write_answer},
     requests::failover::{Asked, rescue_meta},
+    requests::fill_once::FillOnce,
     requests::gather::Gather,
     requests::outcome::{fail_part, fail_with_line},
     requests::plan::Planner,
@@ -98,6 +101,8 @@ pub(crate) struct Requests {
     bulk_reads: BulkReads,
     /// Gets that wait for the reply to another.
     ask_once: AskOnce,
+    /// Gets that wait for others to fill what they miss.
+    fill_once: FillOnce,
     /// What is being delivered of a server, where that is kept because it is large.
     large_input: Option<Arc<Vec<u8>>>,
 }
@@ -110,6 +115,7 @@ impl Requests {
             answers: BufferPool::default(),
             bulk_reads: BulkReads::default(),
             ask_once: AskOnce::new(config, freshness),
+            fill_once: FillOnce::new(config, freshness),
             large_input: None,
         }
     }
@@ -121,7 +127,10 @@ impl Requests {
 
     /// None is in service, and nothing waits: for tests.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.services.is_empty() && self.bulk_reads.is_quiet() && self.ask_once.is_quiet()
+        self.services.is_empty()
+            && self.bulk_reads.is_quiet()
+            && self.ask_once.is_quiet()
+            && self.fill_once.is_quiet()
     }
 
     /// Frees memory that is kept to be used again.
@@ -407,6 +416,7 @@ impl Requests {
         if service.changes.written != Written::Nothing {
             // Before anybody can know that it is done.
             self.ask_once.end_write(service.changes.written, blame.flatten().is_some(), now);
+            self.fill_once.end_write(service.changes.written, now);
         }
         if let Some(fault) = blame {
             base.meter.counters().count_failure(fault);

@@ -309,6 +309,7 @@ impl Config {
             multiget: settings.multiget,
             join_gets: settings.join_gets,
             ask_once: settings.ask_once,
+            fill_wait_ns: nanos(settings.fill_wait),
             on_failure: settings.on_failure,
             write_policy: settings.write_policy,
             replicas_required: settings.replicas_required,

@@ -108,6 +108,11 @@ impl Claims {
         claim
     }
 
+    /// Whether the next request waits for an earlier one.
+    pub(crate) const fn is_waiting(&self) -> bool {
+        self.is_waiting
+    }
+
     /// A request is done. Returns whether one waited, and may go on.
     pub(crate) fn leave(&mut self, claim: Claim) -> bool {
         if let Some(sequence) = &mut self.sequence {

@@ -33,6 +33,8 @@ pub enum Mutation {
     CoalesceOverWrites,
     /// Whether that is so is judged by what the get's own loop has written.
     SharedCounts,
+    /// A get that has waited for its key to be filled is asked again, whatever its session has sent behind it.
+    FillPastChange,
     /// A server that closes its connections at a question is asked it on each.
     ClosedQuestion,
     /// A write of a lent session begins although its key is held.

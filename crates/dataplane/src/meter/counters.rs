@@ -179,6 +179,16 @@ counters! {
     gets_coalesced_again,
     /// Gets that did not wait for an earlier one, because too many did.
     gets_coalesced_full,
+    /// Misses with which a client was let fill a key, while others that miss it wait (`--fill-wait`).
+    fill_leases,
+    /// Gets that waited for another client to fill their key.
+    fill_waits,
+    /// Times that such a get was asked again, because its key was written.
+    fill_waits_again,
+    /// Gets that were answered their miss because they had waited for long enough.
+    fill_waits_late,
+    /// Gets that were answered their miss at once, because too many wait, or for too many keys.
+    fill_waits_full,
     /// Keys that one replica did not have, and that another was asked for: the decider, or who may have them where a server is doubted.
     keys_asked_again,
     /// Times that a server became doubted: a connection to it was closed, refused or broken, or its name has other addresses, so it may be empty.

@@ -7,7 +7,10 @@
 //!
 //! Servers are known by their names, so that the mark outlives a reload. The lock is taken when a table comes, never for a request.
 
-use crate::{replication::emptied::Doubt, replication::key_writes::KeyWrites, wire::version::Versions};
+use crate::{
+    replication::emptied::Doubt, replication::key_writes::KeyWrites, replication::leases::Leases,
+    wire::version::Versions,
+};
 use std::{
     collections::HashMap,
     sync::{
@@ -26,6 +29,8 @@ pub struct Freshness {
     pub(crate) versions: Versions,
     /// Which keys are being written, if anybody wants to know.
     key_writes: OnceLock<Arc<KeyWrites>>,
+    /// Who may fill which keys, where others wait for that.
+    leases: OnceLock<Arc<Leases>>,
 }
 
 /// One server's.
@@ -51,6 +56,11 @@ impl Freshness {
     /// The counts of writes that all dataplanes share.
     pub(crate) fn key_writes(&self) -> Arc<KeyWrites> {
         Arc::clone(self.key_writes.get_or_init(Arc::default))
+    }
+
+    /// The leases that all dataplanes share.
+    pub(crate) fn leases(&self) -> Arc<Leases> {
+        Arc::clone(self.leases.get_or_init(Arc::default))
     }
 
     /// A share in the freshness of the server with this name. And whether a dataplane went away from the server while it was stale: then it

@@ -21,8 +21,8 @@ use weir_timing::Instant;
 pub(crate) enum Written {
     #[default]
     Nothing,
-    /// The key with this count.
-    Key(u16),
+    /// The key with this hash, of which the lower half says which count is its.
+    Key(u32),
     All,
 }
 
@@ -62,9 +62,8 @@ impl Default for KeyWrites {
 impl KeyWrites {
     /// The key with this hash is about to be written: before anything of that is sent.
     pub(crate) fn begin(&self, hash: u64) -> Written {
-        let place = place_of(hash);
-        self.by_key[place].begin();
-        Written::Key(place as u16)
+        self.by_key[place_of(hash)].begin();
+        Written::Key(lower(hash))
     }
 
     /// The same, of any number of keys.
@@ -77,7 +76,7 @@ impl KeyWrites {
     pub(crate) fn end(&self, written: Written, is_unsure: bool, now: Instant) {
         let count = match written {
             Written::Nothing => return,
-            Written::Key(place) => &self.by_key[usize::from(place)],
+            Written::Key(hash) => &self.by_key[place_of(hash.into())],
             Written::All => &self.of_all,
         };
         if is_unsure {
@@ -118,6 +117,13 @@ const fn place_of(hash: u64) -> usize {
     (hash % COUNTS as u64) as usize
 }
 
+/// The lower half of a key's hash: what is remembered of it.
+pub(crate) const fn lower(hash: u64) -> u32 {
+    hash as u32
+}
+
+const _: () = assert!(COUNTS as u64 <= 1 << 32, "the lower half says which count it is");
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,7 +149,7 @@ mod tests {
     fn one_of_two_that_has_ended_is_not_enough() {
         let writes = KeyWrites::default();
         let (first, second) = (writes.begin(HASH), writes.begin(HASH + COUNTS as u64));
-        assert_eq!(first, second, "they share a count");
+        assert_ne!(first, second, "they are two keys, which share a count");
         writes.end(first, false, NOW);
         assert_eq!(writes.look(HASH, NOW), None);
         writes.end(second, false, NOW);

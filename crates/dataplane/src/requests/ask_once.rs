@@ -13,6 +13,8 @@
 //! Whose earlier get fails asks by itself, and so does who waits for a long value: nobody is charged for memory because of others. A get is
 //! done at its deadline, and those that wait for it have later ones, so each keeps its own.
 //!
+//! With `--fill-wait` names of gets are kept here, too, and writes counted, whether gets wait for each other or not (`fill_once.rs`).
+//!
 //! [`AskOnce`] owns who waits for whom, and the dataplane's share in the counts of writes. It learns which gets are sent and which writes
 //! begin and end. It answers who waits for a get that is done.
 
@@ -21,9 +23,10 @@ use crate::{
     config::Config,
     replication::{
         freshness::Freshness,
-        key_writes::{KeyWrites, Seen, Written},
+        key_writes::{KeyWrites, Seen, Written, lower},
     },
     requests::base::Base,
+    requests::fill_once::{FillWait, Missed},
     requests::service::Kind,
     requests::services::Services,
     wire::hash::hash,
@@ -37,19 +40,23 @@ use weir_timing::Instant;
 /// Who waits for whom.
 #[derive(Debug, Default)]
 pub(crate) struct AskOnce {
-    /// `None`: nobody waits for anybody.
+    /// `None`: nobody waits for anybody, nor for what others write.
     writes: Option<Arc<KeyWrites>>,
+    /// Gets wait for others.
+    is_shared: bool,
+    /// Gets may wait for what others write, so the names of all are kept.
+    is_filled: bool,
     /// What the request writes that is taken into service next.
     begun: Written,
     /// The latest get of each key that others may wait for, by the key's hash.
     latest: HashMap<u64, RequestKey>,
-    /// What is known of all that others may wait for, or do, in the place with the request's number.
+    /// What is known of all that others may wait for, or do, and of all whose names are kept, in the place with the request's number.
     leaders: Vec<Leader>,
     /// How many these are. A get that was the latest of its key may be done before one that came earlier.
     leading: usize,
 }
 
-/// A get that others may wait for.
+/// A get that others may wait for, or whose name is kept.
 #[derive(Debug, Default)]
 struct Leader {
     name: Vec<u8>,
@@ -58,6 +65,9 @@ struct Leader {
     /// The table by which it was sent.
     generation: u64,
     waiters: Vec<RequestKey>,
+    /// When it was sent, and how long it still waits if it misses.
+    sent: Instant,
+    wait: FillWait,
 }
 
 /// A get that is done, and who waits for its reply.
@@ -65,6 +75,16 @@ struct Leader {
 pub(crate) struct Ended {
     pub(super) name: Vec<u8>,
     pub(super) waiters: Vec<RequestKey>,
+    hash: u64,
+    sent: Instant,
+    wait: FillWait,
+}
+
+impl Ended {
+    /// It has missed, and so has `request`, which is itself or has waited for it.
+    pub(super) fn missed(&self, request: RequestKey) -> Missed {
+        Missed { request, hash: lower(self.hash), sent: self.sent, wait: self.wait }
+    }
 }
 
 /// More do not wait for one get: they are answered in one go, between two reads of others.
@@ -79,12 +99,13 @@ const WAITERS_KEPT: usize = 64;
 
 impl AskOnce {
     pub(crate) fn new(config: &Config, freshness: &Freshness) -> Self {
-        let writes = match config.ask_once {
-            crate::AskOnce::Off => None,
-            crate::AskOnce::On if config.is_without(Mutation::SharedCounts) => Some(Arc::default()),
-            crate::AskOnce::On => Some(freshness.key_writes()),
+        let (is_shared, is_filled) = (config.ask_once == crate::AskOnce::On, config.fill_wait_ns > 0);
+        let writes = match is_shared || is_filled {
+            false => None,
+            true if config.is_without(Mutation::SharedCounts) => Some(Arc::default()),
+            true => Some(freshness.key_writes()),
         };
-        Self { writes, ..Self::default() }
+        Self { writes, is_shared, is_filled, ..Self::default() }
     }
 
     // ── writes ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -123,7 +144,7 @@ impl AskOnce {
 
     // ── gets ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// Whether gets wait for others.
+    /// Whether gets wait for others, or for what others write.
     #[inline(always)]
     pub(crate) fn is_on(&self) -> bool {
         self.writes.is_some()
@@ -136,7 +157,7 @@ impl AskOnce {
         base: &mut Base,
         (key, retrieval): (RequestKey, &Retrieval<'_>),
     ) -> bool {
-        let Some(name) = name_of(retrieval) else { return false };
+        let Some(name) = name_of(retrieval).filter(|_| self.is_shared) else { return false };
         let Some((writes, &leader)) = self.writes.as_ref().zip(self.latest.get(&hash(name))) else {
             return false;
         };
@@ -169,16 +190,40 @@ impl AskOnce {
     ) {
         let Some(name) = name_of(retrieval) else { return };
         let hash = hash(name);
-        let Some(seen) = self.writes.as_ref().and_then(|writes| writes.look(hash, now)) else { return };
+        let writes = self.writes.as_ref().filter(|_| self.is_shared);
+        let Some(seen) = writes.and_then(|writes| writes.look(hash, now)) else {
+            if self.is_filled {
+                self.remember(services, (key, name), FillWait::default(), now);
+            }
+            return;
+        };
+        self.keep(key, (name, hash), FillWait::default(), now);
+        let leader = &mut self.leaders[key.index()];
+        (leader.seen, leader.generation) = (seen, base.fleet.generation());
+        services[key].kind = Kind::Leads;
+        self.latest.insert(hash, key);
+    }
+
+    /// A get of this key is asked for whose name is to be known when it misses. Nobody waits for it.
+    pub(crate) fn remember(
+        &mut self,
+        services: &mut Services,
+        (key, name): (RequestKey, &[u8]),
+        wait: FillWait,
+        sent: Instant,
+    ) {
+        self.keep(key, (name, hash(name)), wait, sent);
+        services[key].kind = Kind::LeadsAgain;
+    }
+
+    fn keep(&mut self, key: RequestKey, (name, hash): (&[u8], u64), wait: FillWait, sent: Instant) {
         if self.leaders.len() <= key.index() {
             self.leaders.resize_with(key.index() + 1, Leader::default);
         }
         let leader = &mut self.leaders[key.index()];
         leader.name.clear();
         leader.name.extend_from_slice(name);
-        (leader.hash, leader.seen, leader.generation) = (hash, seen, base.fleet.generation());
-        services[key].kind = Kind::Leads;
-        self.latest.insert(hash, key);
+        (leader.hash, leader.sent, leader.wait) = (hash, sent, wait);
         self.leading += 1;
     }
 
@@ -189,16 +234,25 @@ impl AskOnce {
         if self.latest.get(&leader.hash) == Some(&key) {
             self.latest.remove(&leader.hash);
         }
-        Ended { name: mem::take(&mut leader.name), waiters: mem::take(&mut leader.waiters) }
+        Ended {
+            name: mem::take(&mut leader.name),
+            waiters: mem::take(&mut leader.waiters),
+            hash: leader.hash,
+            sent: leader.sent,
+            wait: leader.wait,
+        }
     }
 
     /// Those are answered: their memory is used again.
     pub(crate) fn recycle(&mut self, key: RequestKey, ended: Ended) {
-        let Ended { name, mut waiters } = ended;
+        let Ended { name, mut waiters, .. } = ended;
         waiters.clear();
         waiters.shrink_to(WAITERS_KEPT);
         let leader = &mut self.leaders[key.index()];
-        (leader.name, leader.waiters) = (name, waiters);
+        if leader.name.is_empty() {
+            // It was not asked again.
+            (leader.name, leader.waiters) = (name, waiters);
+        }
     }
 
     /// Nobody waits for anybody: for tests.

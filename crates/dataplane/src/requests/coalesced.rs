@@ -1,11 +1,16 @@
 //! One reply answers several gets: the one that asked, and those that wait for it (`ask_once.rs`).
 
 use crate::{
-    Fault, requests::Requests, requests::ask_once::SHARED_REPLY_BYTES_MAX, requests::base::Base,
-    requests::deciding::Deciding, requests::outcome::fail_part, requests::plan::Asker,
-    requests::retrieval::send_plan, requests::service::Kind, wire::ids::RequestKey,
+    Fault,
+    requests::Requests,
+    requests::ask_once::{Ended, SHARED_REPLY_BYTES_MAX},
+    requests::base::Base,
+    requests::deciding::Deciding,
+    requests::fill_once::FillWait,
+    requests::outcome::fail_part,
+    requests::service::Kind,
+    wire::ids::RequestKey,
 };
-use weir_protocol::{Retrieval, RetrievalVerb};
 use weir_timing::Instant;
 
 /// What a get has brought for those that wait for it.
@@ -38,20 +43,36 @@ impl Requests {
         };
         service.kind = Kind::Nothing;
         let blame = service.verdict.blame();
-        self.conclude_elsewhere(base, key, blame, reply, now);
         let ended = self.ask_once.end(key);
+        if !self.may_be_filled(base, key, (&ended, &shared), now) {
+            self.conclude_elsewhere(base, key, blame, reply, now);
+        }
         for &waiter in &ended.waiters {
-            self.finish_waiter(base, (waiter, &ended.name), &shared, now);
+            self.finish_waiter(base, waiter, (&ended, &shared), now);
         }
         self.ask_once.recycle(key, ended);
+    }
+
+    /// Whether this get has missed, and goes on because another client may fill its key (`fill_once.rs`).
+    fn may_be_filled(
+        &mut self,
+        base: &mut Base,
+        key: RequestKey,
+        (ended, shared): (&Ended, &Shared<'_>),
+        now: Instant,
+    ) -> bool {
+        let has_missed = shared.reply.is_some() && shared.hits == 0;
+        self.fill_once.is_on()
+            && has_missed
+            && self.goes_on_after_miss(base, (ended.missed(key), &ended.name), now)
     }
 
     /// The get is done for whose reply this one waited: it takes that, or asks by itself.
     fn finish_waiter(
         &mut self,
         base: &mut Base,
-        (waiter, name): (RequestKey, &[u8]),
-        shared: &Shared<'_>,
+        waiter: RequestKey,
+        (ended, shared): (&Ended, &Shared<'_>),
         now: Instant,
     ) {
         let service = &mut self.services[waiter];
@@ -68,18 +89,17 @@ impl Requests {
         service.outstanding = 0;
         if reply.is_some() {
             service.hits = shared.hits;
-            return self.finish(base, waiter, reply, now);
+            if !self.may_be_filled(base, waiter, (ended, shared), now) {
+                self.finish(base, waiter, reply, now);
+            }
+            return;
         }
         if !may_ask {
-            let server = base.fleet.routes.primary(name);
+            let server = base.fleet.routes.primary(&ended.name);
             fail_part(&mut self.services, base, (waiter, 0), (shared.fault, server));
             return self.finish(base, waiter, None, now);
         }
         base.meter.counters().gets_coalesced_again += 1;
-        let retrieval = Retrieval::of(RetrievalVerb::Get, name, 1);
-        let asker = Asker::from(&base.clients[service.session]);
-        let plan = self.planner.plan(&mut base.fleet, retrieval, asker);
-        send_plan(&mut self.services, base, waiter, (plan, retrieval), now);
-        self.finish_if_nothing_is_outstanding(base, waiter, now);
+        self.ask_by_itself(base, (waiter, &ended.name), FillWait::default(), now);
     }
 }

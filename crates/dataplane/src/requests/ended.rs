@@ -43,6 +43,7 @@ impl Requests {
             return;
         }
         base.meter.use_window();
+        self.fill_once.end_session(id);
         self.bulk_reads.drop_sliced(slicing);
         if let Some(stalled) = base.clients[id].stalled.take() {
             leave_line(base, id, &stalled);

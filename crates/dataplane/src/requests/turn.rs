@@ -22,6 +22,9 @@ pub(crate) fn take_turn(requests: &mut Requests, base: &mut Base, now: Instant) 
         take_happened(requests, base, now);
     }
     settle_all(requests, base, now);
+    if requests.is_any_to_look_at(now) {
+        requests.look_at_waiting(base, now);
+    }
     base.fleet.servers.look_at_bulk();
     serve_ready_mail(requests, base, now);
     base.fleet.work(now);

@@ -11,6 +11,7 @@ mod clients;
 mod dead_paths;
 mod emptied;
 mod failover;
+mod fill_once;
 mod follow_meta;
 mod frozen;
 mod greeting;

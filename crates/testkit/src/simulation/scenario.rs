@@ -89,6 +89,7 @@ impl Scenario {
             config.multiget = Multiget::Sharded;
         }
         config.ask_once = if asks_once { AskOnce::On } else { AskOnce::Off };
+        config.fill_wait_ns = delay_max_ns * [0, 1, 3, 40][(config.seed >> 3) as usize % 4];
         config.on_failure = if rng.random_bool(0.3) { OnFailure::Degrade } else { OnFailure::Strict };
         if replicas > 1 {
             replicate(&mut config, rng);

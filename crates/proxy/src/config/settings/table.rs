@@ -244,6 +244,10 @@ settings! {
         /// where many clients ask for the same keys at once, and all that write those keys come through this process
         /// (docs/operate/hot-keys.md)
         ask_once: Choice<AskOnce> { heading: REPLICAS, default: "off", engines: EVENT },
+        /// How long a get that has missed waits for another client to fill the key, which missed it before; 0ms: not at all. Turn it
+        /// on where many clients miss the same key and each asks the database then; give a little more than it takes to fill a
+        /// key (docs/operate/hot-keys.md)
+        fill_wait: Time { heading: REPLICAS, default: "0ms", most: "10s", why: "clients would wait for what nobody fills", engines: EVENT },
         /// Client connections at once, over all loops; more get an error and are closed. Raise it together with the limit of file
         /// descriptors: with too few of them it is lowered, as the log says at the start (docs/operate/run.md)
         max_connections: Number<usize> { heading: LIMITS, default: "10000", place: Place::DefaultPool, least: "1", why: "no client could connect" },
