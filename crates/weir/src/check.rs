@@ -69,7 +69,11 @@ impl CheckArgs {
             let mut routed = pool::served(&self.file, &file, self.pool.as_deref())?;
             let unserved = routed.unserved().to_vec();
             if instead.get("listen").is_some() {
-                routed.of_file_mut().listeners.iter_mut().for_each(|row| ANYWHERE.clone_into(&mut row.address));
+                routed
+                    .of_file_mut()
+                    .listeners
+                    .iter_mut()
+                    .for_each(|row| ANYWHERE.clone_into(&mut row.address));
             }
             let error = match proxy::assembled(&instead, file.settings.clone(), routed) {
                 Ok(config) => break (config, unserved),

@@ -82,12 +82,7 @@ pub(crate) struct Routed {
 
 impl Routed {
     /// `unserved`: pools of the file that no key gets to.
-    pub(crate) fn new(
-        table: Option<Table>,
-        of_pools: Layer,
-        of_file: OfFile,
-        unserved: Vec<String>,
-    ) -> Self {
+    pub(crate) fn new(table: Option<Table>, of_pools: Layer, of_file: OfFile, unserved: Vec<String>) -> Self {
         Self { table, of_pools, of_file, unserved }
     }
 
