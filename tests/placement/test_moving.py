@@ -87,9 +87,7 @@ def test_two_pools_move_and_go_back_as_the_page_says(
     here["127.0.0.1:21280"] = str(admin)
     for written, free in here.items():
         assert written in yaml + commands + reported
-        yaml, commands, reported, begins = (
-            text.replace(written, free) for text in (yaml, commands, reported, begins)
-        )
+        yaml, commands, reported, begins = (text.replace(written, free) for text in (yaml, commands, reported, begins))
     (tmp_path / "nutcracker.yml").write_text(yaml)
     statistics = str(Address.free().port)
     stack.enter_context(Process([nutcracker, "-c", str(tmp_path / "nutcracker.yml"), "-s", statistics]))
