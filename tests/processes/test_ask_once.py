@@ -53,7 +53,10 @@ def test_those_who_wait_outlive_the_server_of_the_first(
     names = proxy.reported("/where?key=hot")["servers"]
     first = next(server for server in servers if str(server.address) == names[0])
     first.freeze()
-    for wire in wires:
+    wires[0].send(b"get hot\r\n")
+    # What comes in the same turn shares its message, and nothing waits.
+    eventually(lambda: any(it["in_flight"]["length"] for it in proxy.snapshot()["servers"]), "the first one was sent")
+    for wire in wires[1:]:
         wire.send(b"get hot\r\n")
     eventually(lambda: counters(proxy)["gets_coalesced"] > 0, "some wait")
     first.kill()

@@ -66,6 +66,13 @@ with_defaults! {
         /// How long a get of one key that has missed waits for another client to fill the key, which missed it before. 0: not at all. Sessions
         /// that are lent never do. Nanoseconds.
         pub fill_wait_ns: u64 = 0,
+        /// How many values of the keys that are asked for most are kept, to answer gets of one key. 0: none. Sessions that are lent never get
+        /// them.
+        pub near_cache_entries: usize = 0,
+        /// How many bytes these values may have together.
+        pub near_cache_bytes: usize = 8 << 20,
+        /// How long after its get was sent a value may be an answer. Nanoseconds.
+        pub near_cache_age_ns: u64 = 1_000_000_000,
         /// What becomes of retrievals of which a part got no answer.
         pub on_failure: OnFailure = OnFailure::default(),
         /// What reads are answered where every server of a key lacks writes, or may.

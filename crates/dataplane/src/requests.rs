@@ -5,9 +5,9 @@
 //!
 //! ```text
 //!   turn (time, losses, tables), deliver (replies), coalesced (one reply for several), filled (misses that others may fill)
-//!      └▶ admission (what is read becomes requests), lent ──▶ dispatch (requests become messages)
+//!      └▶ admission (what is read becomes requests), lent ──▶ dispatch (requests become messages), local (answers without a server)
 //!            └▶ Requests (begin, take_reply, finish, answers)
-//!                  └▶ ask_once, fill_once, writes, second_step, failover, ask_alone, bulk_reads: say whether there is something to wait for
+//!                  └▶ ask_once, fill_once, near_cache, writes, second_step, failover, ask_alone, bulk_reads: say whether there is something to wait for
 //!                        └▶ plan, chooser, retrieval, send, outcome
 //!                              └▶ services, service: clock, verdict, degrade, answer, gather, again, reread ──▶ Base
 //! ```
@@ -34,6 +34,8 @@ pub(crate) mod fill_once;
 mod filled;
 pub(crate) mod gather;
 pub(crate) mod lent;
+mod local;
+pub(crate) mod near_cache;
 pub(crate) mod outcome;
 pub(crate) mod plan;
 pub(crate) mod reread;
@@ -67,6 +69,7 @@ use crate::{
     requests::failover::{Asked, rescue_meta},
     requests::fill_once::FillOnce,
     requests::gather::Gather,
+    requests::near_cache::NearCache,
     requests::outcome::{fail_part, fail_with_line},
     requests::plan::Planner,
     requests::second_step::ask_deciders,
@@ -103,6 +106,8 @@ pub(crate) struct Requests {
     ask_once: AskOnce,
     /// Gets that wait for others to fill what they miss.
     fill_once: FillOnce,
+    /// Values of keys that are asked for most.
+    near_cache: NearCache,
     /// What is being delivered of a server, where that is kept because it is large.
     large_input: Option<Arc<Vec<u8>>>,
 }
@@ -116,6 +121,7 @@ impl Requests {
             bulk_reads: BulkReads::default(),
             ask_once: AskOnce::new(config, freshness),
             fill_once: FillOnce::new(config, freshness),
+            near_cache: NearCache::new(config, freshness),
             large_input: None,
         }
     }
@@ -189,22 +195,6 @@ impl Requests {
             note_request(&mut self.services[key], base, request_bytes);
         }
         key
-    }
-
-    /// Answers a request without asking anybody.
-    pub(crate) fn answer_locally(
-        &mut self,
-        base: &mut Base,
-        answer: Answer,
-        silent: bool,
-        is_error: bool,
-        context: Context,
-    ) {
-        let key = self.begin(base, Operation::Local, 0, silent, context);
-        let service = &mut self.services[key];
-        service.answer = answer;
-        service.verdict.set_error(is_error);
-        self.finish(base, key, None, context.now);
     }
 
     /// Queues one message of a request for one server, or notes why it could not be. `compose` writes it.
@@ -671,14 +661,6 @@ impl Requests {
                 if service.verdict.is_impaired() { took.max(base.fleet.config.timeout_ns) } else { took };
             self.planner.learn(way, service.keys as usize, nanos);
         }
-    }
-
-    /// The driver has answered what it was asked for statistics.
-    pub(crate) fn answer_stats(&mut self, base: &mut Base, key: RequestKey, text: Vec<u8>, now: Instant) {
-        let service = &mut self.services[key];
-        service.outstanding = 0;
-        service.answer = Answer::Owned(text);
-        self.finish(base, key, None, now);
     }
 }
 

@@ -116,6 +116,8 @@ fn every_world_ends_well() {
         ("misses that a client may fill", sum(|outcome| outcome.counters.fill_leases)),
         ("gets that wait for that", sum(|outcome| outcome.counters.fill_waits)),
         ("gets asked again because of a write", sum(|outcome| outcome.counters.fill_waits_again)),
+        ("gets answered from what is kept", sum(|outcome| outcome.counters.near_hits)),
+        ("values that were outdated", sum(|outcome| outcome.counters.near_outdated)),
         ("keys asked again", sum(|outcome| outcome.counters.keys_asked_again)),
         ("repaired copies", sum(|outcome| outcome.counters.reads_repaired)),
         ("doubted servers", sum(|outcome| outcome.counters.servers_doubted)),

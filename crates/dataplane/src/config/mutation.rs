@@ -35,6 +35,8 @@ pub enum Mutation {
     SharedCounts,
     /// A get that has waited for its key to be filled is asked again, whatever its session has sent behind it.
     FillPastChange,
+    /// A value that is kept is an answer, whatever was written since.
+    NearOverWrites,
     /// A server that closes its connections at a question is asked it on each.
     ClosedQuestion,
     /// A write of a lent session begins although its key is held.

@@ -189,6 +189,14 @@ counters! {
     fill_waits_late,
     /// Gets that were answered their miss at once, because too many wait, or for too many keys.
     fill_waits_full,
+    /// Gets that were answered with a value that was kept (`--near-cache`).
+    near_hits,
+    /// Gets whose key's value was kept and was no answer any more, because it was written since or was too old.
+    near_outdated,
+    /// Values that were kept, each time that they came.
+    near_kept,
+    /// Values that were not kept, because they are too long or there was no room.
+    near_full,
     /// Keys that one replica did not have, and that another was asked for: the decider, or who may have them where a server is doubted.
     keys_asked_again,
     /// Times that a server became doubted: a connection to it was closed, refused or broken, or its name has other addresses, so it may be empty.

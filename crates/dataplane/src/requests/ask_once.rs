@@ -27,6 +27,7 @@ use crate::{
     },
     requests::base::Base,
     requests::fill_once::{FillWait, Missed},
+    requests::near_cache::AsOf,
     requests::service::Kind,
     requests::services::Services,
     wire::hash::hash,
@@ -44,6 +45,8 @@ pub(crate) struct AskOnce {
     writes: Option<Arc<KeyWrites>>,
     /// Gets wait for others.
     is_shared: bool,
+    /// Values are kept (`near_cache.rs`).
+    is_near: bool,
     /// Gets may wait for what others write, so the names of all are kept.
     is_filled: bool,
     /// What the request writes that is taken into service next.
@@ -75,12 +78,19 @@ struct Leader {
 pub(crate) struct Ended {
     pub(super) name: Vec<u8>,
     pub(super) waiters: Vec<RequestKey>,
-    hash: u64,
+    pub(super) hash: u64,
+    seen: Seen,
+    generation: u64,
     sent: Instant,
     wait: FillWait,
 }
 
 impl Ended {
+    /// Of when its reply is.
+    pub(super) fn as_of(&self) -> AsOf {
+        AsOf { seen: self.seen, generation: self.generation, sent: self.sent }
+    }
+
     /// It has missed, and so has `request`, which is itself or has waited for it.
     pub(super) fn missed(&self, request: RequestKey) -> Missed {
         Missed { request, hash: lower(self.hash), sent: self.sent, wait: self.wait }
@@ -100,12 +110,13 @@ const WAITERS_KEPT: usize = 64;
 impl AskOnce {
     pub(crate) fn new(config: &Config, freshness: &Freshness) -> Self {
         let (is_shared, is_filled) = (config.ask_once == crate::AskOnce::On, config.fill_wait_ns > 0);
-        let writes = match is_shared || is_filled {
+        let is_near = config.near_cache_entries > 0;
+        let writes = match is_shared || is_filled || is_near {
             false => None,
             true if config.is_without(Mutation::SharedCounts) => Some(Arc::default()),
             true => Some(freshness.key_writes()),
         };
-        Self { writes, is_shared, is_filled, ..Self::default() }
+        Self { writes, is_shared, is_near, is_filled, ..Self::default() }
     }
 
     // ── writes ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -190,7 +201,7 @@ impl AskOnce {
     ) {
         let Some(name) = name_of(retrieval) else { return };
         let hash = hash(name);
-        let writes = self.writes.as_ref().filter(|_| self.is_shared);
+        let writes = self.writes.as_ref().filter(|_| self.is_shared || self.is_near);
         let Some(seen) = writes.and_then(|writes| writes.look(hash, now)) else {
             if self.is_filled {
                 self.remember(services, (key, name), FillWait::default(), now);
@@ -238,6 +249,8 @@ impl AskOnce {
             name: mem::take(&mut leader.name),
             waiters: mem::take(&mut leader.waiters),
             hash: leader.hash,
+            seen: leader.seen,
+            generation: leader.generation,
             sent: leader.sent,
             wait: leader.wait,
         }
@@ -269,7 +282,7 @@ impl AskOnce {
 }
 
 /// The key of a retrieval that may wait for another, or for which others may.
-fn name_of<'a>(retrieval: &Retrieval<'a>) -> Option<&'a [u8]> {
+pub(super) fn name_of<'a>(retrieval: &Retrieval<'a>) -> Option<&'a [u8]> {
     let is_one = retrieval.verb == RetrievalVerb::Get && retrieval.key_count() == 1;
     if is_one { retrieval.keys().next() } else { None }
 }

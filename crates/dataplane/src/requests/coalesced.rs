@@ -41,9 +41,13 @@ impl Requests {
             fault: service.verdict.blame().flatten().unwrap_or(Fault::Closed),
             was_asked_again: service.kind == Kind::LeadsAgain,
         };
+        let is_first_try = service.kind == Kind::Leads;
         service.kind = Kind::Nothing;
         let blame = service.verdict.blame();
         let ended = self.ask_once.end(key);
+        if is_first_try && shared.hits > 0 && self.near_cache.is_on() {
+            self.keep_near(base, &ended, shared.reply, now);
+        }
         if !self.may_be_filled(base, key, (&ended, &shared), now) {
             self.conclude_elsewhere(base, key, blame, reply, now);
         }

@@ -377,7 +377,7 @@ fn retrieve(requests: &mut Requests, base: &mut Base, retrieval: Retrieval<'_>, 
     ask(requests, base, key, plan, retrieval, context.now);
 }
 
-/// Takes the reply to an earlier get, or lets others take the reply to this one (`ask_once.rs`).
+/// Takes a value that is kept or the reply to an earlier get, or lets others take the reply to this one (`ask_once.rs`).
 #[cold]
 fn retrieve_once(
     requests: &mut Requests,
@@ -387,6 +387,9 @@ fn retrieve_once(
 ) {
     let session = &base.clients[context.session];
     let (may_share, asker) = (!session.is_lent(), Asker::from(session));
+    if may_share && requests.answer_near(base, key, &retrieval, context.now) {
+        return;
+    }
     let Requests { services, ask_once, planner, .. } = requests;
     if may_share && ask_once.join(services, base, (key, &retrieval)) {
         return;

@@ -60,6 +60,8 @@ pub(crate) fn take_happened(requests: &mut Requests, base: &mut Base, now: Insta
             Happened::ItemSize(bytes) => base.learn_item_size(bytes),
             Happened::Lost(lost) => lose(requests, base, *lost, now),
             Happened::Ended { server, lost, ending } => {
+                // It may come back with other values, or with none.
+                requests.forget_values();
                 let Fleet { replicas, servers, .. } = fleet;
                 replicas.lose_messages(server, (lost, ending), servers, now);
             }

@@ -432,6 +432,9 @@ impl Client {
                 if !history.is_issued(key, &value.data) {
                     return Err(format!("nobody has written {value:?}"));
                 }
+                if self.writes_later(key, &value.data) {
+                    return Err(format!("it reads {value:?}, which it has sent behind that"));
+                }
                 if self.nature.ordered {
                     history.check(key, &value.data, began)?;
                 }
@@ -441,6 +444,12 @@ impl Client {
             Some(value) => Err(format!("{value:?} was not asked for, or not here")),
             None => Ok(()),
         }
+    }
+
+    /// Whether the client itself has sent this value behind the request that is being answered.
+    fn writes_later(&self, key: &[u8], value: &[u8]) -> bool {
+        let mut behind = self.pending.iter().skip(1).filter_map(|pending| pending.asked.shared.as_ref());
+        behind.any(|write| write.key == key && write.value.as_deref() == Some(value))
     }
 
     /// Whether another server may have become the decider between a conditional write and a read that the client sent before it was

@@ -90,6 +90,8 @@ impl Scenario {
         }
         config.ask_once = if asks_once { AskOnce::On } else { AskOnce::Off };
         config.fill_wait_ns = delay_max_ns * [0, 1, 3, 40][(config.seed >> 3) as usize % 4];
+        config.near_cache_entries = [0, 0, 2, 64][(config.seed >> 5) as usize % 4];
+        config.near_cache_age_ns = delay_max_ns * [5, 1_000_000][(config.seed >> 7) as usize % 2];
         config.on_failure = if rng.random_bool(0.3) { OnFailure::Degrade } else { OnFailure::Strict };
         if replicas > 1 {
             replicate(&mut config, rng);

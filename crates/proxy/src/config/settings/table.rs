@@ -248,6 +248,14 @@ settings! {
         /// on where many clients miss the same key and each asks the database then; give a little more than it takes to fill a
         /// key (docs/operate/hot-keys.md)
         fill_wait: Time { heading: REPLICAS, default: "0ms", most: "10s", why: "clients would wait for what nobody fills", engines: EVENT },
+        /// How many values of the keys that are asked for most each loop keeps, to answer gets itself; 0: none. Turn it on where few
+        /// keys have most of the reads, and all that write those keys come through this process (docs/operate/hot-keys.md)
+        near_cache: Number<usize> { heading: REPLICAS, default: "0", value: "COUNT", most: "65536", engines: EVENT },
+        /// How much memory these values may take in each loop. Raise it if near_full counts
+        near_cache_bytes: Size { heading: REPLICAS, default: "8m", least: "4k", why: "no value would be kept", engines: EVENT },
+        /// How long after it was asked for a value may be answered: by this an item may outlive its time, and be older than what
+        /// another proxy wrote. Lower it if your clients cannot bear that
+        near_cache_age: Time { heading: REPLICAS, default: "1s", least: "1ms", most: "60s", why: "items would outlive their time for long", engines: EVENT },
         /// Client connections at once, over all loops; more get an error and are closed. Raise it together with the limit of file
         /// descriptors: with too few of them it is lowered, as the log says at the start (docs/operate/run.md)
         max_connections: Number<usize> { heading: LIMITS, default: "10000", place: Place::DefaultPool, least: "1", why: "no client could connect" },

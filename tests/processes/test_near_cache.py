@@ -1,0 +1,112 @@
+"""Gets that the proxy answers with values that it keeps, in front of real servers (`--near-cache`)."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+
+import pytest
+
+from tests.conftest import Connect, StartProxy
+from tests.harness.processes import Memcached, eventually, weir_binary
+from tests.harness.standing import counters
+from tests.harness.wire import Wire
+from tests.processes.test_joined_gets import cmd_gets
+
+ON = ("--near-cache", "64", "--near-cache-age", "60s")
+"""So that no value is too old on a busy machine."""
+
+
+def test_a_hot_key_is_asked_for_until_it_is_kept(
+    start_proxy: StartProxy, servers: list[Memcached], connect: Connect
+) -> None:
+    proxy = start_proxy(*ON, "--threads", "1", in_front_of=[servers[0].address])
+    client, direct = connect(proxy.address), connect(servers[0].address)
+    assert client.store(b"hot", b"value") == b"STORED"
+    before = cmd_gets(servers[:1], connect)
+    for _ in range(100):
+        assert client.get(b"hot") == [(b"hot", b"value")]
+    assert cmd_gets(servers[:1], connect) - before == 3
+    assert counters(proxy)["near_hits"] == 97
+    # Past the proxy: it cannot know.
+    assert direct.store(b"hot", b"another") == b"STORED"
+    assert client.get(b"hot") == [(b"hot", b"value")]
+    assert client.store(b"hot", b"new") == b"STORED"
+    assert client.get(b"hot") == [(b"hot", b"new")]
+
+
+def test_what_another_writes_is_read_when_the_value_is_too_old(
+    start_proxy: StartProxy, servers: list[Memcached], connect: Connect
+) -> None:
+    proxy = start_proxy("--near-cache", "64", "--near-cache-age", "50ms", in_front_of=[servers[0].address])
+    client, direct = connect(proxy.address), connect(servers[0].address)
+    assert direct.store(b"hot", b"old") == b"STORED"
+    for _ in range(10):
+        client.get(b"hot")
+    assert direct.store(b"hot", b"new") == b"STORED"
+    time.sleep(0.1)
+    assert client.get(b"hot") == [(b"hot", b"new")]
+
+
+def test_a_server_that_comes_back_empty_is_believed(
+    start_proxy: StartProxy, servers: list[Memcached], connect: Connect
+) -> None:
+    proxy = start_proxy(*ON, "--threads", "1", in_front_of=[servers[0].address])
+    client = connect(proxy.address)
+    assert client.store(b"hot", b"value") == b"STORED"
+    for _ in range(10):
+        assert client.get(b"hot") == [(b"hot", b"value")]
+    servers[0].kill()
+    eventually(lambda: fails(client), "the value is forgotten with its server")
+
+
+def fails(wire: Wire) -> bool:
+    line = wire.ask(b"get hot")
+    if line.startswith(b"VALUE"):
+        assert wire.exactly(12) == b"value\r\nEND\r\n"
+        return False
+    return line.startswith(b"SERVER_ERROR")
+
+
+@pytest.mark.parametrize("others", [(), ("--ask-once", "on", "--fill-wait", "20ms")])
+def test_nobody_reads_anything_older_than_what_was_acknowledged(
+    start_proxy: StartProxy, connect: Connect, others: tuple[str, ...]
+) -> None:
+    proxy = start_proxy(*ON, "--threads", "2", *others)
+    acknowledged, stale, done = 0, list[tuple[int, int]](), threading.Event()
+    writer = connect(proxy.address)
+    assert writer.store(b"hot", b"0") == b"STORED"
+
+    def read(wire: Wire) -> None:
+        while not done.is_set():
+            least = acknowledged
+            wire.send(b"get hot\r\n" * 10)
+            for _ in range(10):
+                ((_, value),) = wire.values()
+                if int(value) < least:
+                    stale.append((int(value), least))
+
+    readers = [threading.Thread(target=read, args=(connect(proxy.address),)) for _ in range(8)]
+    for reader in readers:
+        reader.start()
+    try:
+        for version in range(1, 800):
+            assert writer.store(b"hot", b"%d" % version) == b"STORED"
+            acknowledged = version
+    finally:
+        done.set()
+        for reader in readers:
+            reader.join()
+    assert stale == []
+    found = counters(proxy)
+    assert found["near_hits"] > 0
+    assert found["near_outdated"] > 0
+
+
+@pytest.mark.parametrize("engine", ["pool", "split"])
+def test_engines_with_one_request_at_a_time_refuse_it(engine: str) -> None:
+    command = [str(weir_binary()), "proxy", "--server", "127.0.0.1:11211", "--engine", engine, "--near-cache", "64"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode != 0
+    assert f"--near-cache belongs to --engine event, and the engine is {engine}" in done.stderr
