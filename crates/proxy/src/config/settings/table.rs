@@ -247,7 +247,7 @@ settings! {
         /// How long a get that has missed waits for another client to fill the key, which missed it before; 0ms: not at all. Turn it
         /// on where many clients miss the same key and each asks the database then; give a little more than it takes to fill a
         /// key (docs/operate/hot-keys.md)
-        fill_wait: Time { heading: REPLICAS, default: "0ms", most: "10s", why: "clients would wait for what nobody fills", engines: EVENT },
+        fill_wait: Time { heading: REPLICAS, default: "0s", most: "10s", why: "clients would wait for what nobody fills", engines: EVENT },
         /// How many values of the keys that are asked for most each loop keeps, to answer gets itself; 0: none. Turn it on where few
         /// keys have most of the reads, and all that write those keys come through this process (docs/operate/hot-keys.md)
         near_cache: Number<usize> { heading: REPLICAS, default: "0", value: "COUNT", most: "65536", engines: EVENT },
