@@ -43,7 +43,7 @@ def test_every_folder_holds_the_records_of_a_study(folder: Path) -> None:
 def require_verified(folder: Path) -> None:
     """Rebuilt from the records alone; the first differences say where. A page of the gallery of this pace must be that of its records.
 
-    Pages of the pace quick are of runs that nobody kept. They stay until a study's nights are over.
+    Pages of the pace quick show runs that nobody kept. They stay until a study's nights are over.
     """
     twin = kept_twin(folder)[1]
     page = GALLERY / f"{twin['name']}.html"
