@@ -30,7 +30,7 @@ pub(crate) struct PoolArgs {
     #[arg(long, value_name = "FILE", env = "WEIR_CONFIG", hide_env = true, help_heading = HEADING)]
     config: Option<PathBuf>,
     /// Which of the file's pools takes the keys that no route takes; by default the file's `default`, or its only one. Where every
-    /// [[listen]] names a pool, only those with this one are served. Give it to serve another pool from a shared file
+    /// place where clients connect names a pool, only those with this one are served. Give it to serve another pool from a shared file
     #[arg(long, value_name = "NAME", env = "WEIR_POOL", hide_env = true, help_heading = HEADING)]
     pool: Option<String>,
 }
