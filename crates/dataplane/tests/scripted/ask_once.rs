@@ -1,6 +1,6 @@
 //! Gets that wait for the reply to an earlier one (`requests/ask_once.rs`): each client is answered what it would have been answered alone.
 
-use crate::world::{MS, TIMEOUT, World, router, slot};
+use crate::world::{CHANGES, MS, TIMEOUT, World, router, slot, value};
 use std::sync::Arc;
 use weir_dataplane::{AskOnce, Config, Freshness, LoopId, SessionId};
 use weir_timing::{Operation, Stage};
@@ -14,22 +14,6 @@ fn world_of(clients: usize, config: Config) -> (World, Vec<SessionId>) {
     let mut world = World::with(1, 1, config);
     let clients = (0..clients).map(|_| world.client()).collect();
     (world, clients)
-}
-
-fn value(key: &str, data: &str) -> String {
-    format!("VALUE {key} 0 {}\r\n{data}\r\nEND\r\n", data.len())
-}
-
-impl World {
-    /// The client sends this; what leaves for the server.
-    fn asks(&mut self, client: SessionId, request: &str) -> String {
-        self.send(client, &format!("{request}\r\n"));
-        self.server_gets(0)
-    }
-
-    fn all_hear(&mut self, clients: &[SessionId]) -> Vec<String> {
-        clients.iter().map(|client| self.client_gets(*client)).collect()
-    }
 }
 
 #[test]
@@ -83,22 +67,6 @@ fn only_gets_of_one_key_wait() {
         assert_eq!(world.asks(clients[1], request), format!("{request}\r\n"));
     }
 }
-
-/// What may change the key: whoever writes it, behind the get that is in flight or before it.
-const CHANGES: [&str; 12] = [
-    "set a 0 0 1\r\nx",
-    "set a 0 0 1 noreply\r\nx",
-    "add a 0 0 1\r\nx",
-    "append a 0 0 1\r\nx",
-    "cas a 0 0 1 7\r\nx",
-    "delete a",
-    "incr a 1",
-    "touch a 0",
-    "gat 0 a",
-    "gat 0 b a",
-    "ms a 1\r\nx",
-    "mg YQ== b N30 v",
-];
 
 #[test]
 fn a_get_that_comes_after_a_change_is_asked_for() {

@@ -36,27 +36,17 @@ const VALUE: &str = "VALUE a 0 1\r\nx\r\nEND\r\n";
 const SET: &str = "set a 0 0 1\r\nx";
 
 impl World {
-    /// The client sends this; what leaves for the server.
-    fn requests(&mut self, client: SessionId, request: &str) -> String {
-        self.send(client, &format!("{request}\r\n"));
-        self.server_gets(0)
-    }
-
     /// The client asks for `a`, and the server has nothing; what the client hears.
     fn misses(&mut self, client: SessionId) -> String {
-        assert_eq!(self.requests(client, "get a"), "get a\r\n");
+        assert_eq!(self.asks(client, "get a"), "get a\r\n");
         self.hears(client, 0, "END\r\n")
     }
 
     /// The client fills `a`; what leaves for the server then.
     fn fills(&mut self, client: SessionId) -> String {
-        assert_eq!(self.requests(client, SET), format!("{SET}\r\n"));
+        assert_eq!(self.asks(client, SET), format!("{SET}\r\n"));
         assert_eq!(self.hears(client, 0, "STORED\r\n"), "STORED\r\n");
         self.server_gets(0)
-    }
-
-    fn hear(&mut self, clients: &[SessionId]) -> Vec<String> {
-        clients.iter().map(|client| self.client_gets(*client)).collect()
     }
 }
 
@@ -64,10 +54,10 @@ impl World {
 fn one_fills_and_the_others_get_what_it_stored() {
     let (mut world, clients) = world_of(4, on());
     world.pass(20 * MS);
-    assert_eq!(world.hear(&clients), [""; 4]);
+    assert_eq!(world.all_hear(&clients), [""; 4]);
     assert_eq!(world.fills(clients[0]), "get a\r\n", "all are asked again, in one message");
     world.server_says(0, VALUE);
-    assert_eq!(world.hear(&clients), ["", VALUE, VALUE, VALUE]);
+    assert_eq!(world.all_hear(&clients), ["", VALUE, VALUE, VALUE]);
     let report = world.report();
     let counters = &report.counters;
     assert_eq!((counters.fill_leases, counters.fill_waits, counters.fill_waits_again), (1, 3, 3));
@@ -100,9 +90,9 @@ fn late_is_a_miss_and_the_next_one_may_fill() {
     assert_eq!(world.dataplane.poll_timeout(), Some(world.now.plus(MS)), "and the driver knows it");
     world.pass(MS);
     assert_eq!(world.client_gets(clients[1]), "END\r\n", "it has the lease now");
-    assert_eq!(world.hear(&later), ["", ""]);
+    assert_eq!(world.all_hear(&later), ["", ""]);
     world.pass(30 * MS);
-    assert_eq!(world.hear(&later), ["END\r\n", "END\r\n"], "these have waited for long enough");
+    assert_eq!(world.all_hear(&later), ["END\r\n", "END\r\n"], "these have waited for long enough");
     assert_eq!(world.fills(clients[1]), "", "nobody waits for it");
     let counters = world.report().counters;
     assert_eq!((counters.fill_leases, counters.fill_waits, counters.fill_waits_late), (2, 3, 2));
@@ -123,10 +113,10 @@ fn if_the_first_one_leaves_the_next_may_fill() {
     let (mut world, clients) = world_of(4, on());
     world.dataplane.handle_client_closed(clients[0]);
     world.turn();
-    assert_eq!(world.hear(&clients[1..]), ["END\r\n", "", ""], "without another question to the server");
+    assert_eq!(world.all_hear(&clients[1..]), ["END\r\n", "", ""], "without another question to the server");
     assert_eq!(world.fills(clients[1]), "get a\r\n");
     world.server_says(0, VALUE);
-    assert_eq!(world.hear(&clients[2..]), [VALUE, VALUE]);
+    assert_eq!(world.all_hear(&clients[2..]), [VALUE, VALUE]);
 }
 
 #[test]
@@ -155,11 +145,11 @@ fn if_the_first_one_does_not_fill_the_key_the_next_may() {
         let mut config = on();
         config.limits.value_bytes_max = 8;
         let (mut world, clients) = world_of(3, config);
-        assert_eq!(world.requests(clients[0], write), message);
+        assert_eq!(world.asks(clients[0], write), message);
         world.server_says(0, reply);
         assert_eq!(world.server_gets(0), "get a\r\n", "{write}");
         world.server_says(0, "END\r\n");
-        assert_eq!(world.hear(&clients[1..]), ["END\r\n", ""], "{write}");
+        assert_eq!(world.all_hear(&clients[1..]), ["END\r\n", ""], "{write}");
     }
 }
 
@@ -175,7 +165,7 @@ fn whoever_fills_the_key_ends_the_wait_and_however() {
     ] {
         let (mut world, clients) = world_of(2, on());
         let another = world.client();
-        assert_ne!(world.requests(another, write), "", "{write}");
+        assert_ne!(world.asks(another, write), "", "{write}");
         assert_eq!(world.server_gets(0), "", "{write}");
         world.server_says(0, reply);
         assert_eq!(world.server_gets(0), "get a\r\n", "{write}");
@@ -186,10 +176,10 @@ fn whoever_fills_the_key_ends_the_wait_and_however() {
 #[test]
 fn a_write_without_an_answer_ends_the_wait_too() {
     let (mut world, clients) = world_of(1, Config { fill_wait_ns: TIMEOUT, ..Config::default() });
-    assert_eq!(world.requests(clients[0], SET), format!("{SET}\r\n"));
+    assert_eq!(world.asks(clients[0], SET), format!("{SET}\r\n"));
     world.pass(TIMEOUT - 10 * MS);
     let second = world.client();
-    assert_eq!(world.requests(second, "get a"), "get a\r\n");
+    assert_eq!(world.asks(second, "get a"), "get a\r\n");
     world.pass(10 * MS);
     assert_eq!(world.client_gets(clients[0]), "SERVER_ERROR timeout s:1\r\n");
     world.server_says(0, "STORED\r\nEND\r\n");
@@ -209,11 +199,11 @@ fn whose_lease_it_is_never_waits_for_itself() {
 fn who_has_sent_a_change_behind_its_get_is_not_asked_again() {
     // It would read what it wrote itself, later.
     let (mut world, clients) = world_of(2, on());
-    assert_eq!(world.requests(clients[1], SET), format!("{SET}\r\n"));
+    assert_eq!(world.asks(clients[1], SET), format!("{SET}\r\n"));
     assert_eq!(world.hears(clients[1], 0, "STORED\r\n"), "END\r\nSTORED\r\n");
     assert_eq!(world.server_gets(0), "");
     let (mut world, clients) = world_of(2, on());
-    assert_eq!(world.requests(clients[1], "set b 0 0 1\r\nx"), "set b 0 0 1\r\nx\r\n");
+    assert_eq!(world.asks(clients[1], "set b 0 0 1\r\nx"), "set b 0 0 1\r\nx\r\n");
     world.pass(MS);
     assert_eq!(world.client_gets(clients[1]), "END\r\n", "so it need not wait");
     assert_eq!(world.hears(clients[1], 0, "STORED\r\n"), "STORED\r\n");
@@ -234,7 +224,7 @@ fn a_change_that_waits_for_the_get_before_it_ends_the_wait() {
         assert_eq!(world.server_gets(server), format!("get {name}\r\n"));
         world.server_says(server, "END\r\n");
     }
-    assert_eq!(world.hear(&clients), ["END\r\n", ""]);
+    assert_eq!(world.all_hear(&clients), ["END\r\n", ""]);
     world.send(clients[1], &format!("set {name} 0 0 1\r\nx\r\n"));
     assert!(world.dataplane.poll_mail().is_none());
     world.pass(MS);
@@ -248,7 +238,7 @@ fn another_loops_clients_fill_for_all() {
     let (filler, waiter, early) = (first.client(), second.client(), second.client());
     assert_eq!(first.misses(filler), "END\r\n");
     assert_eq!(second.misses(waiter), "");
-    assert_eq!(second.requests(early, "get a"), "get a\r\n");
+    assert_eq!(second.asks(early, "get a"), "get a\r\n");
     first.now = first.now.plus(MS / 2);
     assert_eq!(first.fills(filler), "");
     assert_eq!(second.server_gets(0), "", "it is looked at each millisecond");
@@ -258,7 +248,7 @@ fn another_loops_clients_fill_for_all() {
     assert_eq!(second.hears(early, 0, "END\r\n"), "", "its server was asked before the key was filled");
     assert_eq!(second.server_gets(0), "get a\r\n");
     second.server_says(0, &VALUE.repeat(2));
-    assert_eq!(second.hear(&[waiter, early]), [VALUE, VALUE]);
+    assert_eq!(second.all_hear(&[waiter, early]), [VALUE, VALUE]);
     assert_eq!(second.report().counters.fill_leases, 0);
 }
 
@@ -284,7 +274,7 @@ fn only_gets_of_one_key_wait() {
     let (mut world, clients) = world_of(2, on());
     let another = world.client();
     for (request, reply) in [("gets a", "END\r\n"), ("get a b", "END\r\n"), ("mg a v", "EN\r\n")] {
-        assert_eq!(world.requests(another, request), format!("{request}\r\n"));
+        assert_eq!(world.asks(another, request), format!("{request}\r\n"));
         assert_eq!(world.hears(another, 0, reply), reply, "{request}");
     }
     assert_eq!(world.misses(another), "", "and it is no client that has none of it");
@@ -295,7 +285,7 @@ fn only_gets_of_one_key_wait() {
 fn an_error_is_no_miss() {
     let mut world = World::with(1, 1, on());
     let clients = [world.client(), world.client()];
-    assert_eq!(world.requests(clients[0], "get a"), "get a\r\n");
+    assert_eq!(world.asks(clients[0], "get a"), "get a\r\n");
     let error = "SERVER_ERROR out of memory writing get response\r\n";
     assert_eq!(world.hears(clients[0], 0, error), error);
     assert_eq!(world.misses(clients[1]), "END\r\n");
@@ -306,14 +296,14 @@ fn an_error_is_no_miss() {
 fn gets_that_wait_for_each_other_miss_together_and_one_fills() {
     let mut world = World::with(1, 1, Config { ask_once: AskOnce::On, ..on() });
     let clients = [world.client(), world.client(), world.client()];
-    assert_eq!(world.requests(clients[0], "get a"), "get a\r\n");
-    assert_eq!(world.requests(clients[1], "get a"), "");
-    assert_eq!(world.requests(clients[2], "get a"), "");
+    assert_eq!(world.asks(clients[0], "get a"), "get a\r\n");
+    assert_eq!(world.asks(clients[1], "get a"), "");
+    assert_eq!(world.asks(clients[2], "get a"), "");
     world.server_says(0, "END\r\n");
-    assert_eq!(world.hear(&clients), ["END\r\n", "", ""]);
+    assert_eq!(world.all_hear(&clients), ["END\r\n", "", ""]);
     assert_eq!(world.fills(clients[0]), "get a\r\n");
     world.server_says(0, VALUE);
-    assert_eq!(world.hear(&clients), ["", VALUE, VALUE]);
+    assert_eq!(world.all_hear(&clients), ["", VALUE, VALUE]);
     assert!(world.dataplane.is_quiet());
 }
 
@@ -327,7 +317,7 @@ fn after_a_reload_it_is_asked_where_the_key_is_then() {
         world.server_gets(0);
         world.server_says(0, "END\r\n");
     }
-    assert_eq!(world.hear(&clients), ["END\r\n", ""]);
+    assert_eq!(world.all_hear(&clients), ["END\r\n", ""]);
     world.reload(router(&["s:2", "s:1"], 1));
     world.send(clients[0], &format!("set {key} 0 0 1\r\nx\r\n"));
     assert_eq!(world.server_gets(1), format!("set {key} 0 0 1\r\nx\r\n"));
@@ -341,7 +331,7 @@ fn a_key_that_is_written_again_and_again_and_never_there_is_asked_for_so_often_a
     let (writer, waiter) = (first.client(), second.client());
     let mut delete = || {
         first.pass(MS);
-        assert_eq!(first.requests(writer, "delete a"), "delete a\r\n");
+        assert_eq!(first.asks(writer, "delete a"), "delete a\r\n");
         assert_eq!(first.hears(writer, 0, "NOT_FOUND\r\n"), "NOT_FOUND\r\n");
     };
     delete();

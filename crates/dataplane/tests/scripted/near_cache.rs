@@ -1,6 +1,6 @@
 //! Gets that are answered with a value that is kept (`requests/near_cache.rs`): what the server would have answered.
 
-use crate::world::{MS, TIMEOUT, World, router, slot};
+use crate::world::{CHANGES, MS, TIMEOUT, World, router, slot, value};
 use std::sync::Arc;
 use weir_dataplane::{Config, Freshness, LoopId, SessionId};
 use weir_timing::Operation;
@@ -19,34 +19,24 @@ fn world_of(clients: usize, config: Config) -> (World, Vec<SessionId>) {
     (world, clients)
 }
 
-fn value(key: &str, data: &str) -> String {
-    format!("VALUE {key} 0 {}\r\n{data}\r\nEND\r\n", data.len())
-}
-
 impl World {
-    /// The client sends this; what leaves for the server.
-    fn demands(&mut self, client: SessionId, request: &str) -> String {
-        self.send(client, &format!("{request}\r\n"));
-        self.server_gets(0)
-    }
-
     /// The key is asked for three times.
     fn heats(&mut self, client: SessionId, key: &str, data: &str) {
         for _ in 0..3 {
-            assert_eq!(self.demands(client, &format!("get {key}")), format!("get {key}\r\n"));
+            assert_eq!(self.asks(client, &format!("get {key}")), format!("get {key}\r\n"));
             assert_eq!(self.hears(client, 0, &value(key, data)), value(key, data));
         }
     }
 
     /// `a` is asked for, which is known to be asked for often.
     fn warms(&mut self, client: SessionId) {
-        assert_eq!(self.demands(client, "get a"), "get a\r\n");
+        assert_eq!(self.asks(client, "get a"), "get a\r\n");
         assert_eq!(self.hears(client, 0, &value("a", "old")), value("a", "old"));
     }
 
     /// Whether `a` is answered without its server.
     fn is_near(&mut self, client: SessionId) -> bool {
-        let asked = self.demands(client, "get a");
+        let asked = self.asks(client, "get a");
         if asked.is_empty() {
             return self.client_gets(client) == value("a", "old");
         }
@@ -59,7 +49,7 @@ impl World {
 fn a_key_that_is_asked_for_often_is_answered_without_its_server() {
     let (mut world, clients) = world_of(2, on());
     for client in &clients {
-        assert_eq!(world.demands(*client, "get a"), "");
+        assert_eq!(world.asks(*client, "get a"), "");
         assert_eq!(world.client_gets(*client), value("a", "old"));
     }
     let report = world.report();
@@ -78,29 +68,13 @@ fn without_the_setting_nothing_is_kept() {
     assert!(!world.is_near(client));
 }
 
-/// What may change the key: as soon as it is on its way nothing older is an answer.
-const CHANGES: [&str; 12] = [
-    "set a 0 0 1\r\nx",
-    "set a 0 0 1 noreply\r\nx",
-    "add a 0 0 1\r\nx",
-    "append a 0 0 1\r\nx",
-    "cas a 0 0 1 7\r\nx",
-    "delete a",
-    "incr a 1",
-    "touch a 0",
-    "gat 0 a",
-    "gat 0 b a",
-    "ms a 1\r\nx",
-    "mg YQ== b N30 v",
-];
-
 #[test]
 fn a_change_that_has_begun_makes_the_value_worthless() {
     for change in CHANGES {
         let (mut world, clients) = world_of(2, on());
         assert!(world.is_near(clients[1]), "{change}");
-        assert_ne!(world.demands(clients[0], change), "", "{change}");
-        assert_eq!(world.demands(clients[1], "get a"), "get a\r\n", "{change}");
+        assert_ne!(world.asks(clients[0], change), "", "{change}");
+        assert_eq!(world.asks(clients[1], "get a"), "get a\r\n", "{change}");
         assert_eq!(world.report().counters.near_outdated, 1, "{change}");
     }
 }
@@ -109,14 +83,14 @@ fn a_change_that_has_begun_makes_the_value_worthless() {
 fn what_was_asked_for_before_a_change_or_during_it_is_not_kept() {
     let (mut world, clients) = world_of(3, on());
     let set = "set a 0 0 1\r\nx";
-    assert_eq!(world.demands(clients[0], set), format!("{set}\r\n"));
-    assert_eq!(world.demands(clients[1], "get a"), "get a\r\n", "during it");
+    assert_eq!(world.asks(clients[0], set), format!("{set}\r\n"));
+    assert_eq!(world.asks(clients[1], "get a"), "get a\r\n", "during it");
     world.server_says(0, &("STORED\r\n".to_owned() + &value("a", "x")));
     assert_eq!(world.client_gets(clients[1]), value("a", "x"));
-    assert_eq!(world.demands(clients[1], "get a"), "get a\r\n", "before the next one");
-    assert_eq!(world.demands(clients[0], set), format!("{set}\r\n"));
+    assert_eq!(world.asks(clients[1], "get a"), "get a\r\n", "before the next one");
+    assert_eq!(world.asks(clients[0], set), format!("{set}\r\n"));
     world.server_says(0, &(value("a", "x") + "STORED\r\n"));
-    assert_eq!(world.demands(clients[2], "get a"), "get a\r\n");
+    assert_eq!(world.asks(clients[2], "get a"), "get a\r\n");
     world.server_says(0, &value("a", "old"));
     assert_eq!(world.client_gets(clients[2]), value("a", "old"));
     assert!(world.is_near(clients[2]), "that was asked for after it");
@@ -133,14 +107,14 @@ fn another_loops_changes_count() {
     let (reader, writer) = (first.client(), second.client());
     first.heats(reader, "a", "old");
     assert!(first.is_near(reader));
-    assert_eq!(second.demands(writer, "delete a"), "delete a\r\n");
+    assert_eq!(second.asks(writer, "delete a"), "delete a\r\n");
     assert!(!first.is_near(reader));
 }
 
 #[test]
 fn a_change_without_an_answer_counts_for_a_minute() {
     let (mut world, clients) = world_of(2, on());
-    assert_eq!(world.demands(clients[0], "delete a"), "delete a\r\n");
+    assert_eq!(world.asks(clients[0], "delete a"), "delete a\r\n");
     world.pass(TIMEOUT);
     assert_eq!(world.client_gets(clients[0]), "SERVER_ERROR timeout s:1\r\n");
     world.server_says(0, "DELETED\r\n");
@@ -156,7 +130,7 @@ fn a_flush_counts_for_every_key() {
     let mut config = on();
     config.limits.flush_allowed = true;
     let (mut world, clients) = world_of(1, config);
-    assert_eq!(world.demands(clients[0], "flush_all"), "flush_all\r\n");
+    assert_eq!(world.asks(clients[0], "flush_all"), "flush_all\r\n");
     assert_eq!(world.hears(clients[0], 0, "OK\r\n"), "OK\r\n");
     assert!(!world.is_near(clients[0]));
 }
@@ -169,7 +143,7 @@ fn no_value_is_an_answer_for_longer_than_its_age_since_it_was_asked_for() {
     world.pass(1);
     assert!(!world.is_near(clients[0]));
     // The age begins when the get is sent, and not with its reply.
-    assert_eq!(world.demands(clients[0], "get a"), "get a\r\n");
+    assert_eq!(world.asks(clients[0], "get a"), "get a\r\n");
     world.pass(400 * MS);
     world.server_says(0, &value("a", "old"));
     assert_eq!(world.client_gets(clients[0]), value("a", "old"));
@@ -194,7 +168,7 @@ fn another_table_and_a_lost_server_end_all_values() {
 #[test]
 fn what_one_client_sends_is_answered_in_its_order() {
     let (mut world, clients) = world_of(1, on());
-    let sent = world.demands(clients[0], "get b\r\nget a\r\nset a 0 0 1\r\nx\r\nget a");
+    let sent = world.asks(clients[0], "get b\r\nget a\r\nset a 0 0 1\r\nx\r\nget a");
     assert_eq!(sent, "set a 0 0 1\r\nx\r\nget b a\r\n");
     world.server_says(0, &("STORED\r\nVALUE b 0 1\r\n1\r\n".to_owned() + &value("a", "x")));
     let expected = value("b", "1") + &value("a", "old") + "STORED\r\n" + &value("a", "x");
@@ -205,7 +179,7 @@ fn what_one_client_sends_is_answered_in_its_order() {
 fn only_gets_of_one_key_are_answered_so() {
     for request in ["gets a", "get a b", "mg a v"] {
         let (mut world, clients) = world_of(1, on());
-        assert_eq!(world.demands(clients[0], request), format!("{request}\r\n"));
+        assert_eq!(world.asks(clients[0], request), format!("{request}\r\n"));
     }
 }
 
@@ -213,7 +187,7 @@ fn only_gets_of_one_key_are_answered_so() {
 fn many_other_keys_do_not_push_out_one_that_is_asked_for_more() {
     let (mut world, clients) = world_of(1, Config { near_cache_entries: 4, ..on() });
     for key in 0..200 {
-        assert_eq!(world.demands(clients[0], &format!("get k{key}")), format!("get k{key}\r\n"));
+        assert_eq!(world.asks(clients[0], &format!("get k{key}")), format!("get k{key}\r\n"));
         assert_eq!(
             world.hears(clients[0], 0, &value(&format!("k{key}"), "1")),
             value(&format!("k{key}"), "1")
@@ -222,7 +196,7 @@ fn many_other_keys_do_not_push_out_one_that_is_asked_for_more() {
     }
     for _ in 0..300 {
         for key in 0..5 {
-            world.demands(clients[0], &format!("get k{key}"));
+            world.asks(clients[0], &format!("get k{key}"));
             world.server_says(0, "END\r\n");
             world.client_gets(clients[0]);
         }
@@ -235,7 +209,7 @@ fn values_have_no_more_room_than_they_are_given() {
     let (mut world, clients) =
         world_of(1, Config { near_cache_entries: 4096, near_cache_bytes: 16 * 50, ..on() });
     world.heats(clients[0], "b", &"x".repeat(50));
-    assert_eq!(world.demands(clients[0], "get b"), "get b\r\n", "it is longer than its share");
+    assert_eq!(world.asks(clients[0], "get b"), "get b\r\n", "it is longer than its share");
     world.hears(clients[0], 0, "END\r\n");
     assert_eq!(world.report().counters.near_full, 1);
     for key in 0..40 {
@@ -246,5 +220,5 @@ fn values_have_no_more_room_than_they_are_given() {
     assert_eq!(counters.near_kept + counters.near_full, 1 + 1 + 40);
     world.pass(AGE);
     world.heats(clients[0], "c", "1");
-    assert_eq!(world.demands(clients[0], "get c"), "", "what is too old makes room");
+    assert_eq!(world.asks(clients[0], "get c"), "", "what is too old makes room");
 }

@@ -96,6 +96,17 @@ impl World {
         self.turn();
     }
 
+    /// The client sends this; what leaves for the first server.
+    pub(crate) fn asks(&mut self, client: SessionId, request: &str) -> String {
+        self.send(client, &format!("{request}\r\n"));
+        self.server_gets(0)
+    }
+
+    /// What leaves for each of these clients.
+    pub(crate) fn all_hear(&mut self, clients: &[SessionId]) -> Vec<String> {
+        clients.iter().map(|client| self.client_gets(*client)).collect()
+    }
+
     /// What leaves for one client; the kernel takes all of it.
     pub(crate) fn client_gets(&mut self, client: SessionId) -> String {
         let bytes = self.dataplane.client_output(client).to_vec();
@@ -146,4 +157,25 @@ pub(crate) fn token(server: usize, number: u64) -> u64 {
 pub(crate) fn router(servers: &[&str], replicas: usize) -> Router {
     let servers: Vec<Server> = servers.iter().map(|text| text.parse().expect("a server")).collect();
     Router::new(servers, Placement::Modulo, replicas).expect("valid")
+}
+
+/// What may change the key `a`, whoever sends it.
+pub(crate) const CHANGES: [&str; 12] = [
+    "set a 0 0 1\r\nx",
+    "set a 0 0 1 noreply\r\nx",
+    "add a 0 0 1\r\nx",
+    "append a 0 0 1\r\nx",
+    "cas a 0 0 1 7\r\nx",
+    "delete a",
+    "incr a 1",
+    "touch a 0",
+    "gat 0 a",
+    "gat 0 b a",
+    "ms a 1\r\nx",
+    "mg YQ== b N30 v",
+];
+
+/// As a server replies it to a get, with its end.
+pub(crate) fn value(key: &str, data: &str) -> String {
+    format!("VALUE {key} 0 {}\r\n{data}\r\nEND\r\n", data.len())
 }
