@@ -6,7 +6,8 @@ finds the same needs again. A run is never left out for what it measured; a run 
 ::
 
     first block   every cell without a run, in random order
-    then          neediest cell + those it is compared with + two anchors, in random order, until all are within their aims
+    then          neediest cell + those it is compared with + those that lack most + two anchors, in random order, until all are
+                  within their aims
 """
 
 from __future__ import annotations

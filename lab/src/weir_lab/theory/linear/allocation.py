@@ -1,8 +1,9 @@
 """Where the next runs tell most: `reaches` says how far each cell is, `next_block` which cells are measured beside each other next. Pure.
 
 Every cell has an *aim*: how wide the interval of its mean may be, and how many runs it needs at least. Its *lack* is the half-width over
-that of its aim. A cell with the largest lack gets the next block, together with cells that it is compared with and with two *anchors*. The
-anchors stand in nearly all blocks, so that blocks are connected and their effects known well: incomplete blocks.
+that of its aim. A cell with the largest lack gets the next block, together with cells that it is compared with, those that lack most
+behind it, and two *anchors*. The anchors stand in nearly all blocks, so that blocks are connected and their effects known well: incomplete
+blocks.
 
 All cells lend each other their spread (one error, pooled), and intervals are those at one speed of the machine (`Fit.level_here`). So the
 choice depends on the counts of runs and on the pooled error, not on the values of single cells: intervals cover nearly as if the numbers
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["Aim", "Reach", "next_block", "reaches", "runs_to_come"]
 
 C = TypeVar("C", bound=Hashable)
+# A block has this many cells and its anchors. In small blocks most runs were those of anchors; large ones take long, and machines change.
+BLOCK_CELLS = 10
 # Below this many degrees of freedom the pooled error may be far too small by chance, and whoever stops there stops too early.
 _FREEDOM_MIN = 8
 
@@ -97,10 +100,12 @@ def next_block(
     partners: Mapping[C, Sequence[Sequence[C]]],
     anchors: Sequence[C],
     rng: np.random.Generator,
+    room: int = BLOCK_CELLS,
 ) -> list[C]:
     """Cells of the next block in their order; none where all are done.
 
-    ``partners`` has, for each cell, groups of cells that it is compared with: from each the one with the largest lack comes along.
+    ``partners`` has, for each cell, groups of cells that it is compared with: from each the one with the largest lack comes along. What is
+    left of ``room`` (cells beside the anchors) goes to those that lack most.
     """
     waiting = [cell for cell, reach in found.items() if not reach.done]
     if not waiting:
@@ -117,6 +122,8 @@ def next_block(
     for group in partners.get(next(iter(chosen)), ()):
         if group:
             chosen[max(group, key=urgency)] = None
+    others = sorted((cell for cell in waiting if cell not in chosen), key=urgency, reverse=True)
+    chosen.update(dict.fromkeys(others[: max(0, room - len(chosen))]))
     chosen.update(dict.fromkeys(anchors))
     cells = list(chosen)
     return [cells[number] for number in rng.permutation(len(cells)).tolist()]
