@@ -91,9 +91,6 @@ def test_the_same_key_is_another_item_at_the_place_of_another_pool(
         for wire, count in ((at_red, 1000), (at_blue, 4000)):
             wire.send(b"get hot\r\n" * count)
             assert [wire.values() for _ in range(count)] == [[]] * count
-        at_red.send(b"stats servers\r\n")
-        named = {line.split(b" ")[1].rsplit(b":", 1)[0].decode() for line in iter(at_red.line, b"END")}
-        assert named == {"s0", "red/s0", "blue/s0"}
 
     page = proxy.http("/metrics")
     assert complaints(page) == ""
@@ -125,6 +122,96 @@ def test_the_same_key_is_another_item_at_the_place_of_another_pool(
     hottest = json.loads(proxy.http("/hot"))["keys"][:2]
     assert [(it["pool"], it["servers"]) for it in hottest] == [("blue", ["blue/s0"]), ("red", ["red/s0"])]
     assert hottest[0]["hash"] == hottest[1]["hash"]
+
+
+def statistics(wire: Wire, topic: str = "") -> dict[str, str]:
+    wire.send(f"stats {topic}".strip().encode() + b"\r\n")
+    lines = (line.decode().split(" ", 2) for line in iter(wire.line, b"END"))
+    return {name: value for _, name, value in lines}
+
+
+def servers_named(wire: Wire) -> set[str]:
+    return {name.rpartition(":")[0] for name in statistics(wire, "servers")}
+
+
+def test_stats_at_a_place_are_of_its_pool_and_clients_are_counted_by_place_and_pool(
+    servers: list[Memcached], stack: ExitStack, tmp_path: Path
+) -> None:
+    red, red_too, blue, routes = Address.free(), SocketPath(tmp_path / "red.sock"), Address.free(), Address.free()
+    text = f'default = "main"\n[[listen]]\naddress = "{routes}"\n' + places({"red": red, "blue": blue})
+    text += places({"red": red_too}) + pool("main", servers[2:]) + pool("red", servers[:1])
+    text += pool("blue", servers[:2], 'on_failure = "degrade"').replace(f"{LIVENESS_S}s", "7s")
+    text += "[proxy]\nthreads = 6\nhot_keys = 8\nmax_connections = 4\n"
+    proxy = start(stack, tmp_path / "weir.toml", text)
+    with Wire(red) as at_red, Wire(red_too) as at_socket, Wire(blue) as at_blue, Wire(routes) as by_routes:
+        for key in (b"a", b"b", b"c"):
+            assert at_red.store(key, b"value") == b"STORED"
+        assert at_socket.get(b"a") == [(b"a", b"value")]
+        at_blue.send(b"get nothing\r\n" * 2000)
+        assert [at_blue.values() for _ in range(2000)] == [[]] * 2000
+        assert by_routes.store(b"a", b"value") == b"STORED"
+
+        # Four clients are here, and no more may be.
+        with Wire(blue) as fifth:
+            assert fifth.line() == b"ERROR Too many open connections"
+
+        def counted(wire: Wire) -> tuple[str, ...]:
+            found = statistics(wire)
+            names = ("curr_connections", "total_connections", "rejected_connections", "cmd_set", "cmd_get", "threads")
+            return tuple(found[name] for name in names)
+
+        assert counted(at_red) == counted(at_socket) == ("2", "2", "0", "3", "1", "2")
+        eventually(lambda: counted(at_blue) == ("1", "1", "1", "0", "2000", "2"), "the fifth client came to blue")
+        assert counted(by_routes) == ("1", "1", "0", "1", "0", "2")
+        process = {statistics(wire)["pid"] for wire in (at_red, at_blue, by_routes)}
+        assert process == {str(proxy.pid)}
+
+        assert servers_named(at_red) == {"red/s0"}
+        assert servers_named(at_blue) == {"blue/s0", "blue/s1"}
+        assert servers_named(by_routes) == {"s0"}
+        of_red, of_blue, of_routes = (statistics(wire, "settings") for wire in (at_red, at_blue, by_routes))
+        ports = {"red": of_red["tcpport"], "blue": of_blue["tcpport"], "routes": of_routes["tcpport"]}
+        assert ports == {"red": str(red.port), "blue": str(blue.port), "routes": str(routes.port)}
+        assert of_red["domain_socket"] == str(tmp_path / "red.sock")
+        assert "domain_socket" not in of_blue
+        assert (of_red["listen"], of_red["servers"], of_blue["servers"]) == (str(red), "1", "2")
+        assert (of_red["on_failure"], of_blue["on_failure"]) == ("strict", "degrade")
+        assert (of_red["timeout_ms"], of_blue["timeout"]) == (f"{LIVENESS_S * 1000:.0f}", "7s")
+        assert of_red["max_connections"] == of_blue["max_connections"] == "4"
+        assert statistics(at_red, "proxy")["sessions_accepted"] == "2"
+        # One of 64 requests is looked at, so red's may have been or not.
+        for wire, pools in ((at_blue, {"blue"}), (at_red, {"red"})):
+            hot = statistics(wire, "hot")
+            found_pools = {value for name, value in hot.items() if name.endswith(":pool")}
+            assert found_pools <= pools
+        assert statistics(at_blue, "hot")["1:pool"] == "blue"
+
+        # What one pool's clients set to nothing the others still count.
+        assert at_red.ask(b"stats reset") == b"RESET"
+        assert (statistics(at_socket)["cmd_set"], statistics(by_routes)["cmd_set"]) == ("0", "1")
+
+        page = proxy.http("/metrics")
+        at = {
+            f'listener="{red}",pool="red"': 1,
+            f'listener="unix:{red_too}",pool="red"': 1,
+            f'listener="{blue}",pool="blue"': 1,
+            f'listener="{routes}"': 1,
+        }
+        found = dict(re.findall(r"^weir_listener_sessions{(.*)} (\d+)$", page, re.MULTILINE))
+        assert {labels: int(count) for labels, count in found.items()} == at
+        found = dict(re.findall(r'^weir_pool_sessions{pool="(.*)"} (\d+)$', page, re.MULTILINE))
+        assert found == {"red": "2", "blue": "1"}
+        assert f'weir_listener_sessions_refused_total{{listener="{blue}",pool="blue"}} 1\n' in page
+        assert "weir_sessions 4\n" in page
+        assert "weir_sessions_refused_total 1\n" in page
+        snapshot = json.loads(proxy.http("/snapshot"))
+        assert {it["pool"]: it["sessions"] for it in snapshot["pools"]} == {"red": 2, "blue": 1}
+        assert [(it["pool"], it["sessions"]) for it in snapshot["listeners"]] == [
+            (None, 1),
+            ("red", 1),
+            ("blue", 1),
+            ("red", 1),
+        ]
 
 
 def test_what_a_pool_says_holds_for_its_clients_and_a_reload_changes_it(

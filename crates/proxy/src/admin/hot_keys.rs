@@ -15,7 +15,7 @@ use crate::{
     process::clock,
 };
 use serde_json::{Value, json};
-use std::{cmp::Reverse, fmt::Write as _};
+use std::{cmp::Reverse, fmt::Write as _, slice};
 use weir_dataplane::{KeyCounts, TopKeys};
 use weir_routing::{REPLICAS_MAX, Table, fingerprint};
 
@@ -29,7 +29,7 @@ const STATS_KEYS_MAX: usize = 20;
 pub(super) fn page(reporter: &Reporter, top: &Sums<TopKeys>) -> Value {
     let (in_force, settings) = (reporter.reload.in_force(), reporter.settings());
     let all = Scale::of(top);
-    let hottest = hottest(top, PAGE_KEYS_MAX).into_iter();
+    let hottest = hottest(top.of_groups(), PAGE_KEYS_MAX).into_iter();
     let keys: Vec<_> = hottest
         .map(|Hot { group, key, counts }| {
             let (pool, servers) = place(in_force.table_of(group), key);
@@ -61,15 +61,15 @@ pub(super) fn page(reporter: &Reporter, top: &Sums<TopKeys>) -> Value {
     })
 }
 
-/// `stats hot`: a name and a value for each line. Names begin with the rank of the key.
-pub(super) fn stats(reporter: &Reporter, top: &Sums<TopKeys>, mut stat: impl FnMut(&str, &str)) {
-    let (in_force, settings) = (reporter.reload.in_force(), reporter.settings());
+/// `stats hot`: a name and a value for each line. Names begin with the rank of the key. `top` has keys that this table places.
+pub(super) fn stats(reporter: &Reporter, table: &Table, top: &TopKeys, mut stat: impl FnMut(&str, &str)) {
+    let settings = reporter.settings();
     let all = Scale::of(top);
     stat("seconds", &format!("{:.1}", top.until().saturating_since(top.since()) as f64 / 1e9));
     stat("one_in", &top.one_in().to_string());
     stat("keys_looked_at", &top.looked_at().to_string());
-    for (rank, Hot { group, key, counts }) in (1..).zip(hottest(top, STATS_KEYS_MAX)) {
-        let (pool, _) = place(in_force.table_of(group), key);
+    for (rank, Hot { key, counts, .. }) in (1..).zip(hottest(slice::from_ref(top), STATS_KEYS_MAX)) {
+        let (pool, _) = place(table, key);
         let mut stat = |name: &str, value: &str| stat(&format!("{rank}:{name}"), value);
         stat("hash", &fingerprint(key));
         if settings.show_keys {
@@ -87,7 +87,7 @@ pub(super) fn stats(reporter: &Reporter, top: &Sums<TopKeys>, mut stat: impl FnM
 
 /// The share that the hottest key has of all; 0 where nothing was looked at.
 pub(super) fn hottest_share(top: &Sums<TopKeys>) -> f64 {
-    hottest(top, 1).first().map_or(0.0, |hot| Scale::of(top).share(hot.counts))
+    hottest(top.of_groups(), 1).first().map_or(0.0, |hot| Scale::of(top).share(hot.counts))
 }
 
 /// A key that is asked for often: of two groups of clients the same name is two keys.
@@ -97,10 +97,11 @@ struct Hot<'a> {
     counts: &'a KeyCounts,
 }
 
-/// The hottest of all, at most this many, the hottest first: by what is certain of each.
-fn hottest(top: &Sums<TopKeys>, count_max: usize) -> Vec<Hot<'_>> {
-    let groups = top.of_groups().iter().enumerate();
+/// The hottest of all groups, at most this many, the hottest first: by what is certain of each.
+fn hottest(groups: &[TopKeys], count_max: usize) -> Vec<Hot<'_>> {
     let mut keys: Vec<_> = groups
+        .iter()
+        .enumerate()
         .flat_map(|(group, top)| {
             let keys = top.hottest(count_max).into_iter();
             keys.map(move |(key, counts)| Hot { group, key, counts })

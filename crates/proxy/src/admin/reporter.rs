@@ -5,7 +5,7 @@ use crate::{
     admin::places::Places,
     config::settings::{Settings, Table as _},
     connections::{descriptors::Descriptors, listener_counts::ListenerCounts},
-    engine::making::ReportingGroups,
+    engine::making::{ReportingGroups, ReportingThreads},
     mailbox::{LoopHandle, Message},
     notices::showing::Notices,
     process::clock::Clock,
@@ -15,6 +15,7 @@ use crate::{
 use std::{
     io,
     ops::Deref,
+    slice,
     sync::{
         Arc,
         atomic::AtomicBool,
@@ -67,7 +68,7 @@ impl<T: Clone> Sums<T> {
 
     /// The sums of the groups, in their order.
     pub(crate) fn of_groups(&self) -> &[T] {
-        if self.of_groups.is_empty() { std::slice::from_ref(&self.all) } else { &self.of_groups }
+        if self.of_groups.is_empty() { slice::from_ref(&self.all) } else { &self.of_groups }
     }
 }
 
@@ -93,9 +94,19 @@ impl Reporter {
         self.ask_all(Message::Report, Report::merge)
     }
 
+    /// The same over the loops of one group.
+    pub(crate) fn report_of(&self, group: usize) -> io::Result<Report> {
+        self.ask_group(group, Message::Report, Report::merge)
+    }
+
     /// The keys that are asked for most, over all loops.
     pub(crate) fn top_keys(&self) -> io::Result<Sums<TopKeys>> {
         self.ask_all(Message::TopKeys, TopKeys::merge)
+    }
+
+    /// The same over the loops of one group.
+    pub(crate) fn top_keys_of(&self, group: usize) -> io::Result<TopKeys> {
+        self.ask_group(group, Message::TopKeys, TopKeys::merge)
     }
 
     fn ask_all<T: Clone>(
@@ -103,13 +114,34 @@ impl Reporter {
         question: fn(Sender<T>) -> Message,
         merge: fn(&mut T, &T),
     ) -> io::Result<Sums<T>> {
+        let of_groups = self.ask(self.reporting.groups(), question, merge)?;
+        Sums::of(of_groups, merge).ok_or_else(nobody)
+    }
+
+    fn ask_group<T>(
+        &self,
+        group: usize,
+        question: fn(Sender<T>) -> Message,
+        merge: fn(&mut T, &T),
+    ) -> io::Result<T> {
+        let threads = &self.reporting.groups()[group];
+        self.ask(slice::from_ref(threads), question, merge)?.pop().ok_or_else(nobody)
+    }
+
+    /// The sum of what the threads of each group answer, those of all groups asked at once.
+    fn ask<T>(
+        &self,
+        groups: &[ReportingThreads],
+        question: fn(Sender<T>) -> Message,
+        merge: fn(&mut T, &T),
+    ) -> io::Result<Vec<T>> {
         // All at once: each may have to wait for a turn of its thread.
         let ask = |handle: LoopHandle| {
             let (sender, receiver) = mpsc::channel();
             handle.send(question(sender)).map(|()| receiver)
         };
         let mut asked = Vec::new();
-        for group in self.reporting.groups() {
+        for group in groups {
             asked.push(group.all().into_iter().map(ask).collect::<io::Result<Vec<_>>>()?);
         }
         let until = self.clock.now().plus(WAIT_MAX_NS);
@@ -126,6 +158,10 @@ impl Reporter {
             }
             of_groups.extend(sum);
         }
-        Sums::of(of_groups, merge).ok_or_else(|| io::Error::other("there is no event loop"))
+        Ok(of_groups)
     }
+}
+
+fn nobody() -> io::Error {
+    io::Error::other("there is no event loop")
 }

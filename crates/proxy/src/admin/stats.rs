@@ -3,19 +3,20 @@
 //!
 //! The names are memcached's where the meaning is the same, seen from the clients: `cmd_get` counts keys, `get_hits` and `get_misses`
 //! are those of retrievals, and so on. What belongs to one server's memory (`curr_items`, `evictions`, …) is not there.
+//!
+//! Who asks reads of its own group of clients (`config/groups.rs`): of its pool, where its place names one, as if the pool had a proxy of
+//! its own. What groups share is the process's: its number, its age, its CPU time, how many may connect, and the memory of buffers.
 
 use crate::{
-    admin::{
-        hot_keys,
-        reporter::{Reporter, Sums},
-    },
+    admin::{hot_keys, reporter::Reporter},
     config::{
         listeners::Listen,
-        settings::{PoolSettings, Table as _},
+        settings::{Place, PoolSettings, Table as _},
     },
     engine::event::server_links::NO_TLS,
     mailbox::{BUSY, Message, Question},
     process::usage::Usage,
+    reload::handle::InForce,
 };
 use std::{
     fmt::Display,
@@ -24,15 +25,18 @@ use std::{
     sync::mpsc::Receiver,
 };
 use weir_dataplane::{Report, StatsTopic, TopKeys};
+use weir_routing::Table;
 use weir_timing::{Operation, OperationReport};
 
 /// Answers until all loops have ended.
 pub(crate) fn serve(questions: &Receiver<Question>, reporter: &Reporter) -> io::Result<()> {
-    let mut since = Counts::default();
+    let mut since = vec![Counts::default(); reporter.config.groups().all().len()];
     while let Ok(Question { from, request, topic }) = questions.recv() {
+        let group = reporter.reporting.of_thread(from);
+        let asked = Asked { reporter, in_force: reporter.reload.in_force(), group };
         let answered = match topic {
-            StatsTopic::Hot => reporter.top_keys().map(|top| hot(reporter, &top)),
-            _ => reporter.report().map(|report| answer(topic, reporter, &report, &mut since)),
+            StatsTopic::Hot => reporter.top_keys_of(group).map(|top| hot(&asked, &top)),
+            _ => reporter.report_of(group).map(|report| answer(topic, &asked, &report, &mut since[group])),
         };
         let text = answered.unwrap_or_else(|_| BUSY.to_vec());
         if let Some(asked_by) = reporter.reporting.all().all().get(from) {
@@ -43,10 +47,36 @@ pub(crate) fn serve(questions: &Receiver<Question>, reporter: &Reporter) -> io::
     Ok(())
 }
 
-fn answer(topic: StatsTopic, reporter: &Reporter, report: &Report, since: &mut Counts) -> Vec<u8> {
+/// Clients of one group, and what holds for them.
+struct Asked<'a> {
+    reporter: &'a Reporter,
+    in_force: InForce,
+    group: usize,
+}
+
+impl Asked<'_> {
+    /// Where their keys go.
+    fn table(&self) -> &Table {
+        self.in_force.table_of(self.group)
+    }
+
+    /// Where they connect.
+    fn places(&self) -> impl Iterator<Item = &Listen> + Clone {
+        let config = &self.reporter.config;
+        let is_theirs = move |pool: Option<&str>| config.groups().of_place(pool) == Some(self.group);
+        config.listeners.iter().filter(move |place| is_theirs(place.pool.as_deref())).map(|place| &place.at)
+    }
+
+    /// How many threads serve them.
+    fn threads(&self) -> usize {
+        self.reporter.config.of_group(self.group).serving_threads()
+    }
+}
+
+fn answer(topic: StatsTopic, asked: &Asked<'_>, report: &Report, since: &mut Counts) -> Vec<u8> {
     let mut page = Page::default();
     match topic {
-        StatsTopic::General => general(&mut page, reporter, report, since),
+        StatsTopic::General => general(&mut page, asked, report, since),
         StatsTopic::Proxy => {
             page.stat("buffered_bytes", report.buffered_bytes);
             for (name, _, value) in report.counters.entries() {
@@ -54,8 +84,8 @@ fn answer(topic: StatsTopic, reporter: &Reporter, report: &Report, since: &mut C
             }
         }
         StatsTopic::Servers => servers(&mut page, report),
-        StatsTopic::Settings => settings(&mut page, reporter, report),
-        // What is asked of all loops for it is something else.
+        StatsTopic::Settings => settings(&mut page, asked, report),
+        // What loops are asked for it is something else.
         StatsTopic::Hot => {}
         StatsTopic::Reset => {
             *since = Counts::of(report);
@@ -65,14 +95,14 @@ fn answer(topic: StatsTopic, reporter: &Reporter, report: &Report, since: &mut C
     page.end()
 }
 
-fn hot(reporter: &Reporter, top: &Sums<TopKeys>) -> Vec<u8> {
+fn hot(asked: &Asked<'_>, top: &TopKeys) -> Vec<u8> {
     let mut page = Page::default();
-    hot_keys::stats(reporter, top, |name, value| page.stat(name, value));
+    hot_keys::stats(asked.reporter, asked.table(), top, |name, value| page.stat(name, value));
     page.end()
 }
 
-fn general(page: &mut Page, reporter: &Reporter, report: &Report, since: &Counts) {
-    let process = Usage::read();
+fn general(page: &mut Page, asked: &Asked<'_>, report: &Report, since: &Counts) {
+    let (reporter, process) = (asked.reporter, Usage::read());
     let uptime = reporter.clock.now().as_nanos() / 1_000_000_000;
     page.stat("pid", std::process::id());
     page.stat("uptime", uptime);
@@ -89,7 +119,7 @@ fn general(page: &mut Page, reporter: &Reporter, report: &Report, since: &Counts
     for ((name, now), before) in Counts::NAMES.iter().zip(Counts::of(report).0).zip(since.0) {
         page.stat(name, now.saturating_sub(before));
     }
-    page.stat("threads", reporter.config.serving_threads());
+    page.stat("threads", asked.threads());
 }
 
 /// The counts that `stats reset` sets to nothing.
@@ -184,14 +214,17 @@ fn servers(page: &mut Page, report: &Report) {
     }
 }
 
-fn settings(page: &mut Page, reporter: &Reporter, report: &Report) {
-    let (config, in_force, settings) = (&reporter.config, reporter.reload.in_force(), reporter.settings());
-    let default = in_force.table().pools()[0].router();
-    page.stat("weir_version", env!("CARGO_PKG_VERSION"));
-    page.stat("weir_commit", config.commit);
-    page.stat("maxconns", reporter.descriptors.plan().clients);
+fn settings(page: &mut Page, asked: &Asked<'_>, report: &Report) {
+    let Asked { reporter, in_force, group } = asked;
+    let (mut settings, table) = (reporter.settings(), asked.table());
     // Of several places the first of each kind: memcached has no more.
-    let mut places = config.listeners.iter().map(|place| &place.at);
+    let mut places = asked.places();
+    if let Some(first) = places.clone().next() {
+        settings.listen = first.to_string();
+    }
+    page.stat("weir_version", env!("CARGO_PKG_VERSION"));
+    page.stat("weir_commit", reporter.config.commit);
+    page.stat("maxconns", reporter.descriptors.plan().clients);
     let port = places.clone().find_map(|at| if let Listen::Tcp(address) = at { Some(address) } else { None });
     page.stat("tcpport", port.map_or(0, SocketAddr::port));
     if let Some(address) = port {
@@ -204,16 +237,23 @@ fn settings(page: &mut Page, reporter: &Reporter, report: &Report) {
     }
     // Servers have levels of their own, and do not learn a client's.
     page.stat("verbosity", 0);
-    page.stat("num_threads", config.serving_threads());
+    page.stat("num_threads", asked.threads());
     page.stat("item_size_max", report.value_bytes_max);
     page.stat("flush_enabled", if settings.allow_flush { "yes" } else { "no" });
-    page.stat("servers", in_force.table().servers().len());
-    page.stat("pools", in_force.table().pools().len());
-    page.stat("timeout_ms", settings.timeout.as_millis());
+    page.stat("servers", table.servers().len());
+    page.stat("pools", table.pools().len());
+    let of_group = in_force.groups().all()[*group].settings(&settings);
+    page.stat("timeout_ms", of_group.timeout.as_millis());
     page.stat("generation", in_force.generation());
     page.stat("loaded", in_force.loaded_unix_ns() / 1_000_000_000);
     page.stat("reloads_refused", in_force.refused());
-    for (row, text) in settings.entries().into_iter().chain(PoolSettings::from(default.options()).entries()) {
+    // What pools may say holds for their clients; all else was said for the process.
+    let own = of_group.entries().into_iter().map(|(_, text)| text);
+    let entries = settings.entries().into_iter().zip(own);
+    let entries =
+        entries.map(|((row, text), own)| (row, if row.place == Place::AllPools { own } else { text }));
+    let default = PoolSettings::from(table.pools()[0].router().options());
+    for (row, text) in entries.chain(default.entries()) {
         page.stat(row.name, text.filter(|text| !text.is_empty()).as_deref().unwrap_or("unset"));
     }
 }

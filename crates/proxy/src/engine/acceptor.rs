@@ -55,9 +55,7 @@ pub(crate) struct Acceptor {
     doors: Vec<Doors>,
     descriptors: Arc<Descriptors>,
     spare: Reserve,
-    /// Clients that were refused and which no loop has counted yet.
-    uncounted: Refused,
-    /// The same of the operator.
+    /// Clients that were refused, which a loop has counted, and of which the operator was not informed yet.
     unreported: Refused,
     tell_at: Instant,
     clock: Clock,
@@ -69,14 +67,27 @@ pub(crate) struct Acceptor {
 struct Doors {
     loops: Vec<LoopHandle>,
     next: usize,
+    /// Clients of the group that were refused and which no loop has counted yet.
+    uncounted: Refused,
 }
 
 impl Doors {
+    fn new(loops: Vec<LoopHandle>) -> Self {
+        Self { loops, next: 0, uncounted: Refused::default() }
+    }
+
     /// Of whom the next client is.
     fn in_turn(&mut self) -> &LoopHandle {
         let turn = self.next;
         self.next = (turn + 1) % self.loops.len();
         &self.loops[turn]
+    }
+
+    /// A loop counts what it hears of, so that windows have it, too. Returns what was counted; a loop with much to do hears of it later.
+    fn count_refused(&mut self) -> Refused {
+        let is_counted =
+            !self.uncounted.is_none() && self.loops[self.next].try_send(Message::Refused(self.uncounted));
+        if is_counted { mem::take(&mut self.uncounted) } else { Refused::default() }
     }
 }
 
@@ -135,10 +146,9 @@ impl Acceptor {
         let acceptor = Self {
             poll,
             entrances,
-            doors: loops.into_iter().map(|loops| Doors { loops, next: 0 }).collect(),
+            doors: loops.into_iter().map(Doors::new).collect(),
             descriptors,
             spare,
-            uncounted: Refused::default(),
             unreported: Refused::default(),
             tell_at: Instant::ZERO,
             clock,
@@ -214,24 +224,25 @@ impl Acceptor {
     /// A client has connected at this listener.
     fn take(&mut self, stream: sockets::Stream, number: usize) {
         let entrance = &self.entrances[number];
+        let doors = &mut self.doors[entrance.group];
         if !self.descriptors.refill() {
-            self.uncounted.note_no_descriptor();
+            doors.uncounted.note_no_descriptor();
             entrance.refuse(stream);
             return self.descriptors.note_closed();
         }
         let Some(place) = self.descriptors.clients().enter() else {
-            self.uncounted.note_too_many();
+            doors.uncounted.note_too_many();
             return entrance.refuse(stream);
         };
         let tls = entrance.inbound.as_ref().map(|inbound| inbound.begin());
         if matches!(tls, Some(None)) {
             entrance.counts.note_refused();
-            return self.uncounted.note_no_handshake();
+            return doors.uncounted.note_no_handshake();
         }
         let admitted = Admitted::new(stream, place).with_tls(tls.flatten());
         let admitted = admitted.at(entrance.counts.enter(), entrance.login);
         // A loop that has ended cannot serve; dropping the connection closes it.
-        let _ = self.doors[entrance.group].in_turn().send(Message::Accept(admitted));
+        let _ = doors.in_turn().send(Message::Accept(admitted));
     }
 
     /// Answers the next client of this listener, for which there is no descriptor but the one that is held for this.
@@ -241,7 +252,7 @@ impl Acceptor {
         let entrance = &self.entrances[number];
         let accepted = entrance.listener.accept();
         if let Ok(stream) = accepted {
-            self.uncounted.note_no_descriptor();
+            self.doors[entrance.group].uncounted.note_no_descriptor();
             entrance.refuse(stream);
             self.spare.refill();
             return Ok(());
@@ -250,21 +261,16 @@ impl Acceptor {
         accepted.map(drop)
     }
 
-    /// A loop counts what it hears of, so that windows have it, too.
+    /// A loop of each group counts those of its clients that were refused.
     fn count_refused(&mut self) {
-        // A loop with much to do hears of it later.
-        if self.uncounted.is_none() {
-            return;
-        }
-        let first = &self.doors[0];
-        if first.loops[first.next].try_send(Message::Refused(self.uncounted)) {
-            self.unreported += mem::take(&mut self.uncounted);
+        for doors in &mut self.doors {
+            self.unreported += doors.count_refused();
         }
     }
 
     /// Tells the operator, if that was not done a moment ago; else returns when it is to be done.
     fn tell_refused(&mut self) -> Option<Duration> {
-        if self.unreported.is_none() && self.uncounted.is_none() {
+        if self.unreported.is_none() && self.doors.iter().all(|doors| doors.uncounted.is_none()) {
             return None;
         }
         let now = self.clock.now();

@@ -143,4 +143,14 @@ impl ReportingGroups {
     pub(crate) fn groups(&self) -> &[ReportingThreads] {
         &self.groups
     }
+
+    /// The number of the group that the thread with this number serves.
+    pub(crate) fn of_thread(&self, thread: usize) -> usize {
+        let mut before = 0;
+        let ends = |threads: &ReportingThreads| {
+            before += threads.all().len();
+            thread < before
+        };
+        self.groups.iter().position(ends).unwrap_or_default()
+    }
 }
