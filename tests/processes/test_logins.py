@@ -452,6 +452,43 @@ def test_a_server_that_refuses_the_login_is_down_until_the_right_one_is_read(
     assert "Xyzzy" not in proxy.output()
 
 
+def test_each_pool_logs_in_to_its_servers_with_its_own_password(
+    start_configured: StartConfigured, start_guarded: Callable[[Path, int], list[Memcached]], tmp_path: Path
+) -> None:
+    """A server hears of the login of its own pool alone, also when it takes none of them."""
+    files = {name: write_passwords(tmp_path / name, f"weir:{name}-Xyzzy") for name in ("red", "blue", "green")}
+    (red,), (blue,), (green,) = (start_guarded(file, 1) for file in files.values())
+    curious = Echo()
+    text = (
+        f'default = "red"\n[proxy]\nserver_auth_file = "{files["red"]}"\n[pools.red]\nservers = ["{red.address}"]\n'
+        f'[pools.blue]\nserver_auth_file = "{files["blue"]}"\nservers = ["{blue.address}", '
+        f'{{ server = "{green.address}", server_auth_file = "{files["green"]}" }}, "{curious.address}"]\n'
+        '[routes]\n"b-" = "blue"\n'
+    )
+    try:
+        proxy = start_configured(text, "--threads", "2", *log.OPTIONS)
+        log.wait_reported(proxy, "server_down", curious.address)
+        assert b"blue-Xyzzy" in curious.heard
+        assert not any(word in curious.heard for word in (b"red-Xyzzy", b"green-Xyzzy"))
+        with Wire(proxy.address) as wire:
+            for number in range(30):
+                assert wire.store(b"key-%d" % number, b"value") == b"STORED"
+                wire.store(b"b-%d" % number, b"value")
+        for name, server in (("red", red), ("blue", blue), ("green", green)):
+            with logged_in(server.address, b"weir", f"{name}-Xyzzy".encode()) as direct:
+                held = items(direct)
+                assert held
+                assert all(key.startswith(b"key-" if name == "red" else b"b-") for key in held)
+        # A reload reads what a pool says, too.
+        write_passwords(files["blue"], "weir:wrong-Xyzzy")
+        before = curious.heard
+        assert proxy.reload()[0] == 200
+        eventually(lambda: b"wrong-Xyzzy" in curious.heard[len(before) :], "it is tried again with what was read")
+        assert "Xyzzy" not in proxy.output()
+    finally:
+        curious.close()
+
+
 # ── the password ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 CORE = "XyzzyPassWord77"

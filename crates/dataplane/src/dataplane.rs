@@ -5,8 +5,8 @@
 //! the events that came of it; wait until a socket is ready or [`Dataplane::poll_timeout`] has come.
 
 use crate::{
-    Budget, Change, Config, Counters, Credentials, Event, Fault, Freshness, Login, LoopId, LoopWindow, Mail,
-    Report, RequestKey, SessionId, Slot, Taken, TopKeys, TraceRow, Unsent, Users,
+    Budget, Change, Config, Counters, Event, Fault, Freshness, Login, LoopId, LoopWindow, Mail, Report,
+    RequestKey, ServerLogins, SessionId, Slot, Taken, TopKeys, TraceRow, Unsent, Users,
     requests::admission::{consume, serve, take_mail},
     requests::base::Base,
     requests::deliver::deliver,
@@ -103,9 +103,9 @@ impl Dataplane {
     }
 
     /// Who may log in, where clients must, and how the proxy logs in to servers that want it, from now on.
-    pub fn handle_logins(&mut self, users: Option<&Arc<Users>>, credentials: Option<&Arc<Credentials>>) {
+    pub fn handle_logins(&mut self, users: Option<&Arc<Users>>, logins: Option<&Arc<ServerLogins>>) {
         users.cloned().into_iter().for_each(|users| self.base.clients.set_users(users));
-        self.base.fleet.servers.set_credentials(credentials);
+        self.base.fleet.servers.set_logins(logins);
     }
 
     /// The client has shown a certificate with these names. They are asked for if they may say who it is.

@@ -58,7 +58,7 @@ pub use replication::mailbox::Mail;
 pub use replication::owner::owner_of;
 pub use requests::lent::Unsent;
 pub use servers::changes::{Change, DownReason, ReplacedReason, ServerChange};
-pub use servers::credentials::Credentials;
+pub use servers::credentials::{Credentials, ServerLogins};
 pub use wire::fault::Fault;
 pub use wire::ids::{LoopId, RequestKey, SessionId, Slot};
 pub use wire::kept::{KeptRequest, parse_whole};

@@ -52,7 +52,7 @@ use crate::{
     servers::backend::{Backend, Purpose, sooner},
     servers::bulk::{Bulk, Way, wants_bulk},
     servers::changes::{Change, ServerChange},
-    servers::credentials::Credentials,
+    servers::credentials::ServerLogins,
     servers::deadlines::LateRead,
     servers::happened::Happened,
     servers::lifecycle::Lifecycle,
@@ -459,8 +459,8 @@ impl Servers {
     }
 
     /// Connections that are made from now on are logged in so where that is wanted.
-    pub(crate) fn set_credentials(&mut self, credentials: Option<&Arc<Credentials>>) {
-        self.lifecycle.set_credentials(credentials);
+    pub(crate) fn set_logins(&mut self, logins: Option<&Arc<ServerLogins>>) {
+        self.lifecycle.set_logins(logins);
     }
 
     /// What a server says to a greeting.

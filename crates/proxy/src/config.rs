@@ -14,7 +14,9 @@ use crate::{
         groups::{Group, Groups, PoolOfPlaces},
         listeners::{Listen, ListenPlace, ListenRow, resolve},
         logins::{Logins, UserRow},
-        settings::{Engine, Layer, PoolSettings, SPLIT_THREADS_MAX, Setting, Settings, Table as _},
+        settings::{
+            Engine, Layer, PoolSettings, SPLIT_THREADS_MAX, SaidOfServers, Setting, Settings, Table as _,
+        },
     },
     connections::{
         names::{Resolve, SystemResolver},
@@ -26,7 +28,6 @@ use crate::{
 };
 pub use error::ConfigError;
 use std::{
-    collections::HashMap,
     net::{IpAddr, SocketAddr},
     sync::Arc,
     time::Duration,
@@ -62,9 +63,6 @@ pub struct Config {
     /// Which clients are served together.
     groups: Groups,
 }
-
-/// All that is said where a pool and one of its servers, by their names, have something of their own.
-pub type SaidOfServers = HashMap<(String, String), Layer>;
 
 /// What only a file can say of a proxy, beside settings.
 #[derive(Clone, Debug, Default)]
@@ -112,7 +110,8 @@ impl Config {
         let groups = Groups::new(routed, pools)?;
         groups.all().iter().try_for_each(|group| check_multigets(group, &settings))?;
         let table = groups.table()?;
-        let (inbound, logins) = (tls::inbound(&settings)?.map(Arc::new), Logins::read(&settings, users)?);
+        let inbound = tls::inbound(&settings)?.map(Arc::new);
+        let logins = Logins::read(&settings, users, &table, of_servers)?;
         let places = listeners::places(listeners, &settings, inbound.is_some(), logins.users().is_some())?;
         if let Some(place) = places.iter().find(|place| groups.of_place(place.pool.as_deref()).is_none()) {
             return Err(ConfigError::ListenPool { address: place.at.to_string(), pool: place.pool.clone() });

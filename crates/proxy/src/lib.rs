@@ -42,9 +42,9 @@ pub use config::groups::PoolOfPlaces;
 pub use config::listeners::{LISTENERS_MAX, Listen, ListenPlace, ListenRow};
 pub use config::logins::{LoginFileError, UserRow};
 pub use config::settings::{
-    Engine, Form, Layer, LogFormat, LogLevel, Place, PoolSettings, Setting, Settings, Table,
+    Engine, Form, Layer, LogFormat, LogLevel, Place, PoolSettings, SaidOfServers, Setting, Settings, Table,
 };
-pub use config::{Config, ConfigError, OfFile, Reread, SaidOfServers};
+pub use config::{Config, ConfigError, OfFile, Reread};
 pub use connections::names::{Resolve, ResolveError, SystemResolver, unresolved};
 pub use connections::tls::TlsError;
 #[cfg(feature = "fuzzing")]

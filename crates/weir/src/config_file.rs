@@ -497,7 +497,8 @@ fn said_of_servers(
     of_proxy: &Layer,
 ) -> Result<HashMap<String, Layer>, Fault> {
     let stray = |layer: &Layer, spans: &Spans, speak: bool| {
-        let row = of_servers().find(|row| row.name != TLS && layer.get(row.name).is_some())?;
+        let is_of_tls = |row: &&Setting| ![TLS, LOGIN].contains(&row.name);
+        let row = of_servers().filter(is_of_tls).find(|row| layer.get(row.name).is_some())?;
         let reason = format!("{} means nothing without {TLS} = true", row.name);
         (!speak).then(|| (spans.get(row.name).cloned(), reason))
     };
@@ -522,6 +523,9 @@ fn said_of_servers(
 
 /// Whether a server is spoken to in TLS.
 const TLS: &str = "server_tls";
+
+/// How the proxy logs in to a server. That needs no TLS.
+const LOGIN: &str = "server_auth_file";
 
 /// Of what a pool says, what concerns its servers one by one.
 fn only_of_servers(said: &Layer) -> Layer {

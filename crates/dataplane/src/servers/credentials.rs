@@ -1,11 +1,13 @@
 //! How the proxy logs in to servers that want it (memcached `-Y`).
 //!
 //! [`Credentials`] owns one name and one password. They are written to a server that has asked for a login on that connection, and to nobody
-//! else: one that wants none would keep them as an item, which every client could read.
+//! else: one that wants none would keep them as an item, which every client could read. [`ServerLogins`] says which server gets which, and
+//! is not changed.
 
 use crate::wire::secret::Secret;
-use std::fmt;
+use std::{collections::HashMap, fmt, sync::Arc};
 use weir_protocol::Violation;
+use weir_routing::{Endpoint, Server};
 
 /// A name and a password.
 #[derive(Clone, PartialEq, Eq)]
@@ -63,9 +65,40 @@ impl fmt::Debug for Credentials {
     }
 }
 
+/// What each server gets that wants a login.
+#[derive(Clone, Debug, Default)]
+pub struct ServerLogins(HashMap<(Endpoint, String), Arc<Credentials>>);
+
+impl ServerLogins {
+    /// The server gets these.
+    pub fn say(&mut self, server: &Server, credentials: &Arc<Credentials>) {
+        self.0.insert(identity(server), Arc::clone(credentials));
+    }
+
+    /// What the server gets; `None`: nothing.
+    pub fn of(&self, server: &Server) -> Option<&Arc<Credentials>> {
+        self.0.get(&identity(server))
+    }
+}
+
+/// What makes two servers one.
+fn identity(server: &Server) -> (Endpoint, String) {
+    (server.endpoint.clone(), server.name.clone())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_gets_what_was_said_of_it() {
+        let [ours, theirs] = [b"ours", b"them"].map(|word| Arc::new(Credentials::new(b"weir", word)));
+        let servers = [Server::new("a", 1), Server::new("b", 1), Server::new("c", 1)];
+        let mut logins = ServerLogins::default();
+        logins.say(&servers[0], &ours);
+        logins.say(&servers[1], &theirs);
+        assert_eq!(servers.each_ref().map(|server| logins.of(server)), [Some(&ours), Some(&theirs), None]);
+    }
 
     #[test]
     fn a_login_is_a_set_of_both_words() {

@@ -16,7 +16,7 @@ use crate::{
     servers::backend::{Backend, Part, Purpose},
     servers::changes::{Change, DownReason, ReplacedReason, ServerChange},
     servers::connections::Connections,
-    servers::credentials::Credentials,
+    servers::credentials::{Credentials, ServerLogins},
     servers::deadlines::LateRead,
     servers::happened::{Ending, Happened, Lost, Retry},
     servers::in_step::InStep,
@@ -48,7 +48,7 @@ pub(super) struct Lifecycle {
     notices: Notices,
     jitter: Jitter,
     /// How we log in where that is wanted.
-    credentials: Option<Arc<Credentials>>,
+    logins: Option<Arc<ServerLogins>>,
 }
 
 impl Lifecycle {
@@ -62,7 +62,7 @@ impl Lifecycle {
             second_opinions: SecondOpinions::default(),
             notices: Notices::default(),
             jitter: Jitter::new(config.seed),
-            credentials: None,
+            logins: None,
         }
     }
 
@@ -78,8 +78,13 @@ impl Lifecycle {
     }
 
     /// Connections that are made from now on are logged in so.
-    pub(super) fn set_credentials(&mut self, credentials: Option<&Arc<Credentials>>) {
-        self.credentials = credentials.cloned();
+    pub(super) fn set_logins(&mut self, logins: Option<&Arc<ServerLogins>>) {
+        self.logins = logins.cloned();
+    }
+
+    /// What this server gets if it wants a login.
+    fn credentials(&self, server: Slot) -> Option<&Arc<Credentials>> {
+        self.logins.as_ref()?.of(self.slots.server(server))
     }
 
     pub(super) const fn counters(&self) -> &Counters {
@@ -430,7 +435,7 @@ impl Lifecycle {
     pub(super) fn give_up_connection(&mut self, server: Slot, reason: Violation, now: Instant) {
         self.counters.server_violations += 1;
         self.notices.disconnect(server);
-        let reason = match &self.credentials {
+        let reason = match self.credentials(server) {
             Some(credentials) => credentials.leave_out_of(reason),
             None => reason,
         };

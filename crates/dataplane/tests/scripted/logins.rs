@@ -3,7 +3,8 @@
 use crate::world::{MS, TIMEOUT, World, router, slot};
 use std::sync::Arc;
 use weir_dataplane::{
-    ClientTimeouts, Config, Credentials, DownReason, Event, Secret, ServerChange, SessionId, User, Users,
+    ClientTimeouts, Config, Credentials, DownReason, Event, Secret, ServerChange, ServerLogins, SessionId,
+    User, Users,
 };
 use weir_protocol::Limits;
 use weir_routing::Table;
@@ -305,10 +306,19 @@ fn other_protocols_are_refused_as_where_nobody_logs_in() {
 
 const OURS: &str = "set weir-login 0 0 9\r\nweir word\r\n";
 
+/// The first servers get these passwords.
+fn logins_of(world: &World, passwords: &[&str]) -> Arc<ServerLogins> {
+    let mut logins = ServerLogins::default();
+    for (server, password) in world.router.servers().iter().zip(passwords) {
+        logins.say(server, &Arc::new(Credentials::new(b"weir", password.as_bytes())));
+    }
+    Arc::new(logins)
+}
+
 fn greeting(config: Config) -> World {
     let mut world = World::with(1, 1, Config { greets_servers: true, ..config });
-    let credentials = Arc::new(Credentials::new(b"weir", b"word"));
-    world.dataplane.handle_logins(None, Some(&credentials));
+    let logins = logins_of(&world, &["word"]);
+    world.dataplane.handle_logins(None, Some(&logins));
     // The first connection was greeted before.
     world.dataplane.handle_server_disconnected(slot(0), world.now);
     world.comes_back(0);
@@ -342,6 +352,26 @@ fn a_server_that_wants_a_login_gets_ours_before_anything_else() {
     assert!(world.dataplane.is_quiet());
 }
 
+#[test]
+fn each_server_gets_its_own_login_and_no_other() {
+    let mut world = World::with(3, 1, Config { greets_servers: true, ..Config::default() });
+    changes(&mut world);
+    // Of the last one nothing was said.
+    let logins = logins_of(&world, &["word", "other"]);
+    world.dataplane.handle_logins(None, Some(&logins));
+    for server in 0..3 {
+        world.dataplane.handle_server_disconnected(slot(server), world.now);
+        world.comes_back(server);
+        world.server_gets(server);
+        world.server_says(server, UNAUTHENTICATED);
+    }
+    let sent = [0, 1, 2].map(|server| world.server_gets(server));
+    assert_eq!(sent, [OURS.to_owned(), "set weir-login 0 0 10\r\nweir other\r\n".to_owned(), String::new()]);
+    let changes = changes(&mut world);
+    assert!(changes.contains(&ServerChange::Down(DownReason::LoginWanted)), "{changes:?}");
+    assert!(!changes.contains(&ServerChange::Down(DownReason::LoginRefused)), "{changes:?}");
+}
+
 /// It would keep it as an item.
 #[test]
 fn a_server_that_wants_no_login_gets_none() {
@@ -370,7 +400,8 @@ fn a_server_that_refuses_our_login_is_down_for_that_reason() {
         assert_eq!(world.client_gets(client), "SERVER_ERROR unauthenticated s:1\r\n");
         assert_eq!(world.report().counters.server_logins_refused, 1);
         // Another password is tried on the next connection.
-        world.dataplane.handle_logins(None, Some(&Arc::new(Credentials::new(b"weir", b"good"))));
+        let logins = logins_of(&world, &["good"]);
+        world.dataplane.handle_logins(None, Some(&logins));
         world.comes_back(0);
         world.server_gets(0);
         world.server_says(0, UNAUTHENTICATED);

@@ -61,6 +61,14 @@ pub enum ConfigError {
         /// The server.
         server: String,
     },
+    /// The same of logins.
+    #[error(
+        "server {server} is in several pools, which differ in its server_auth_file: say the same of it in each"
+    )]
+    ServerTwoLogins {
+        /// The server.
+        server: String,
+    },
     /// A file with certificates or a key cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),

@@ -4,23 +4,24 @@
 //!   --auth-file: user:password ──┐
 //!                                ├──▶ Users         who a client is, and what it may
 //!   [[users]] of --config ───────┘
-//!   --server-auth-file ──▶ Credentials               what a server gets that wants a login
+//!   --server-auth-file, server_auth_file of pools and servers ──▶ ServerLogins      what each server gets that wants a login
 //! ```
 //!
 //! An error names a file and a line, and nothing that stands there: it might be a password.
 
 use crate::config::{
     error::ConfigError,
-    settings::{Engine, Settings},
+    settings::{Engine, SaidOfServers, Settings, Table as _},
 };
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     fs::File,
     io::Read as _,
     path::{Path, PathBuf},
     sync::Arc,
 };
-use weir_dataplane::{Credentials, Secret, User, Users};
+use weir_dataplane::{Credentials, Secret, ServerLogins, User, Users};
+use weir_routing::{Server, Table};
 
 /// What the file of `--config` says of a user, `[[users]]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,7 +40,7 @@ pub struct UserRow {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Logins {
     users: Option<Arc<Users>>,
-    credentials: Option<Arc<Credentials>>,
+    servers: Option<Arc<ServerLogins>>,
 }
 
 /// Why a file with passwords cannot be used.
@@ -59,21 +60,19 @@ const USERS_MAX: usize = 1024;
 const LINE_BYTES_MAX: usize = 255;
 
 impl Logins {
-    /// Reads the files. `rows`: what the file of `--config` says.
-    pub(super) fn read(settings: &Settings, rows: &[UserRow]) -> Result<Self, ConfigError> {
+    /// Reads the files. `rows`: what the file of `--config` says of users; `of_servers`: what is said of these servers of the table, where
+    /// that is not what `settings` say.
+    pub(super) fn read(
+        settings: &Settings,
+        rows: &[UserRow],
+        table: &Table,
+        of_servers: &SaidOfServers,
+    ) -> Result<Self, ConfigError> {
         if !rows.is_empty() && settings.engine != Engine::Event {
             return Err(ConfigError::UsersEngine(settings.engine));
         }
-        let credentials = match settings.server_auth_file.as_deref() {
-            None => None,
-            Some(path) => {
-                let lines = read("server-auth-file", path)?;
-                let Line { name, password } =
-                    lines.first().expect("there is a line in every file that is taken");
-                Some(Arc::new(Credentials::new(name, password)))
-            }
-        };
-        Ok(Self { users: users(settings, rows)?.map(Arc::new), credentials })
+        let servers = servers(settings, table, of_servers)?.map(Arc::new);
+        Ok(Self { users: users(settings, rows)?.map(Arc::new), servers })
     }
 
     /// Who may log in, if clients must.
@@ -82,8 +81,54 @@ impl Logins {
     }
 
     /// How the proxy logs in to servers that want it.
-    pub(crate) fn credentials(&self) -> Option<&Arc<Credentials>> {
-        self.credentials.as_ref()
+    pub(crate) fn servers(&self) -> Option<&Arc<ServerLogins>> {
+        self.servers.as_ref()
+    }
+}
+
+/// How the proxy logs in to each server, where `said` holds unless something else is said of it; `None`: to no server.
+fn servers(
+    said: &Settings,
+    table: &Table,
+    of_servers: &SaidOfServers,
+) -> Result<Option<ServerLogins>, ConfigError> {
+    // A wrong file is refused also where each server has another.
+    let mut files = Files::default();
+    said.server_auth_file.as_deref().map(|path| files.credentials(path)).transpose()?;
+    let mut logins = ServerLogins::default();
+    // A server in several pools has one connection for all of them.
+    let mut files_of: HashMap<&Server, Option<PathBuf>> = HashMap::new();
+    for pool in table.pools() {
+        // By the names that they were given; those of the table may be others.
+        for (given, server) in pool.router().servers().iter().zip(table.servers_of(pool)) {
+            let own = of_servers.get(&(pool.name().to_owned(), given.name.clone())).map(Settings::of);
+            let file = own.as_ref().unwrap_or(said).server_auth_file.clone();
+            if files_of.get(server).is_some_and(|before| *before != file) {
+                return Err(ConfigError::ServerTwoLogins { server: server.to_string() });
+            }
+            if let Some(path) = &file {
+                logins.say(server, &files.credentials(path)?);
+            }
+            files_of.insert(server, file);
+        }
+    }
+    Ok((!files.0.is_empty()).then_some(logins))
+}
+
+/// Files that were read, each once.
+#[derive(Default)]
+struct Files(HashMap<PathBuf, Arc<Credentials>>);
+
+impl Files {
+    fn credentials(&mut self, path: &Path) -> Result<Arc<Credentials>, LoginFileError> {
+        if let Some(known) = self.0.get(path) {
+            return Ok(Arc::clone(known));
+        }
+        let lines = read("server-auth-file", path)?;
+        let Line { name, password } = lines.first().expect("there is a line in every file that is taken");
+        let credentials = Arc::new(Credentials::new(name, password));
+        self.0.insert(path.to_owned(), Arc::clone(&credentials));
+        Ok(credentials)
     }
 }
 

@@ -1,6 +1,7 @@
 use super::*;
 use crate::connections::tls::Spoken;
 use std::path::PathBuf;
+use weir_dataplane::Credentials;
 use weir_routing::{Placement, Router, Server};
 
 fn table(port: u16) -> Table {
@@ -171,6 +172,66 @@ fn a_file_of_passwords_that_cannot_be_used_is_named_and_not_quoted() {
         assert!(!line.contains("hidden") && !line.contains("password:"), "{line}");
         let line = refusal(&[(setting, "/nowhere/auth")]);
         assert!(line.starts_with(&format!("--{flag} /nowhere/auth: it cannot be read")), "{line}");
+    }
+}
+
+#[test]
+fn servers_get_the_login_of_their_pool_or_their_own() {
+    let files =
+        ["all", "red", "blue"].map(|name| Written::new(name, &format!("weir:{name}\nnobody:at-all\n")));
+    let [all, red, blue] = files.each_ref().map(Written::path);
+    let made = |said: &[(&str, &str)], of_file: &[(&str, &str, &str)]| {
+        let servers = of_file.iter().flat_map(|&(pool, server, file)| {
+            let said: &[_] = &[("server_auth_file", file)];
+            of_servers(&[(pool, server, said)])
+        });
+        let of_file = OfFile {
+            servers: servers.collect(),
+            listeners: places_of(&[ROUTES, RED, BLUE]),
+            pools: red_and_blue(),
+            ..OfFile::default()
+        };
+        Config::of_file(Some(table(21_210)), &Layer::of(said), &of_file)
+    };
+    // Of the server of the routes, red/a, red/b, blue/a.
+    let words = |config: &Config| {
+        let logins = config.logins().servers();
+        let word = |server: &Server| {
+            let Some(found) = logins.and_then(|logins| logins.of(server)) else { return "-" };
+            let is = |word: &&str| **found == Credentials::new(b"weir", word.as_bytes());
+            ["all", "red", "blue"].into_iter().find(is).expect("it is of one of the files")
+        };
+        config.table.servers().iter().map(word).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(made(&[], &[]).map(|it| words(&it)).ok().as_deref(), Some("- - - -"));
+    let mut config = made(&[], &[("red", "a", red), ("blue", "a", blue)]).expect("valid");
+    assert_eq!(words(&config), "- red - blue");
+    let read = made(&[("server_auth_file", all)], &[("red", "b", red)]).expect("valid");
+    assert_eq!(words(&read), "all all red all");
+    assert_eq!(config.refusal(&read), None);
+    config.take(&read);
+    assert_eq!(words(&config), "all all red all");
+    let error = made(&[], &[("red", "a", "/nowhere")]).err().map(|it| it.to_string()).unwrap_or_default();
+    assert!(error.starts_with("--server-auth-file /nowhere: it cannot be read"), "{error}");
+}
+
+#[test]
+fn pools_with_one_server_log_in_there_in_one_way() {
+    let file = Written::new("shared", "weir:word\n");
+    let said: &[_] = &[("server_auth_file", file.path())];
+    let made = |own: &[Own<'_>]| {
+        let of_file = OfFile { servers: of_servers(own), ..OfFile::default() };
+        let table = two_pools(&["localhost:1"], &["localhost:1"]);
+        Config::of_file(Some(table), &Layer::default(), &of_file).map(drop).map_err(|error| error.to_string())
+    };
+    let (a, b) = (("a", "localhost:1", said), ("b", "localhost:1", said));
+    assert_eq!(made(&[a, b]), Ok(()));
+    for own in [a, b] {
+        let error = made(&[own]).expect_err("they differ");
+        assert!(
+            error.contains("localhost:1 is in several pools, which differ in its server_auth_file"),
+            "{error}"
+        );
     }
 }
 

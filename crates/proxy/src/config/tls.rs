@@ -2,9 +2,8 @@
 
 use crate::{
     config::{
-        SaidOfServers,
         error::ConfigError,
-        settings::{Settings, Table as _},
+        settings::{SaidOfServers, Settings, Table as _},
     },
     connections::tls::{Inbound, Named, Outbound, Outbounds, Spoken, Terms},
 };

@@ -207,6 +207,29 @@ server_ca = "ca.crt"
 }
 
 #[test]
+fn a_pool_and_a_server_of_it_say_how_they_are_logged_in_to() {
+    let text = r#"
+[proxy]
+server_auth_file = "all"
+[pools.main]
+servers = ["a:1", { server = "b:1", server_auth_file = "of-b" }]
+server_auth_file = "of-main"
+[pools.other]
+servers = ["c:1", { server = "d:1", server_auth_file = "of-d" }]
+[routes]
+"o:" = "other"
+"#;
+    let text = format!("default = \"main\"\n{text}");
+    let routed = parse(&text, "file").unwrap_or_else(|error| panic!("{error}")).table(None).unwrap();
+    let said = |(name, layer): (&(String, String), &Layer)| {
+        format!("{}/{} {}", name.0, name.1, layer.get("server_auth_file").unwrap_or("-"))
+    };
+    let mut all: Vec<_> = routed.of_servers().iter().map(said).collect();
+    all.sort();
+    assert_eq!(all, ["main/a:1 of-main", "main/b:1 of-b", "other/d:1 of-d"]);
+}
+
+#[test]
 fn what_would_leave_a_server_without_tls_by_mistake_is_refused() {
     for (text, expected) in [
         (
@@ -221,7 +244,7 @@ fn what_would_leave_a_server_without_tls_by_mistake_is_refused() {
         (
             "[pools.main]\nservers = [{ server = \"a:1\", timeout = \"1s\" }]\n",
             "file:2: pool main: unknown field `timeout`, expected one of `server`, `server_tls`, `server_ca`, `server_cert`, \
-             `server_key`, `server_name`",
+             `server_key`, `server_name`, `server_auth_file`",
         ),
     ] {
         assert_eq!(refusal(text), expected);

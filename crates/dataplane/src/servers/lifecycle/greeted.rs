@@ -23,13 +23,13 @@ impl Lifecycle {
         } else {
             return self.use_connection(server, now);
         };
-        let credentials = self.credentials.clone();
+        let credentials = self.credentials(server).cloned();
         self.connections[server].link_mut().greet(question, credentials, now);
         self.connections.count_greetings();
     }
 
     fn ask(&mut self, server: Slot, question: Question) {
-        let credentials = self.credentials.clone();
+        let credentials = self.credentials(server).cloned();
         self.connections[server].link_mut().ask(question, credentials);
         self.connections.count_greetings();
     }
@@ -103,7 +103,7 @@ impl Lifecycle {
 
     /// Whether a server that wants a login can be given one that it has not had.
     fn may_log_in(&self, server: Slot) -> bool {
-        self.credentials.is_some() && !self.connections[server].link().is_login_refused()
+        self.credentials(server).is_some() && !self.connections[server].link().is_login_refused()
     }
 
     /// A connection ended before it was used. Returns whether the server has closed it at a question that it need not know, and is to be

@@ -23,7 +23,7 @@ pub use words::{Engine, LogFormat, LogLevel};
 
 use kinds::Kind;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// One row of a table: everything about a setting but the type of its value.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +77,9 @@ pub enum Place {
     /// As a flag alone.
     Flag,
 }
+
+/// All that is said where a pool and one of its servers, by their names, have something of their own.
+pub type SaidOfServers = HashMap<(String, String), Layer>;
 
 impl Setting {
     /// What rows do not say: a setting of this kind, said in `[proxy]`, for all engines, until the next start.

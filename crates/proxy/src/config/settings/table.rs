@@ -144,7 +144,7 @@ settings! {
         auth_timeout: Time { heading: LOGINS, default: "10s", engines: EVENT },
         /// A file whose first line, user:password, is how the proxy logs in to servers that want it (memcached -Y); read again by a
         /// reload. Give it where servers are started with -Y
-        server_auth_file: Maybe<File> { heading: LOGINS, engines: EVENT, reloads: true },
+        server_auth_file: Maybe<File> { heading: LOGINS, engines: EVENT, reloads: true, place: Place::Server },
         /// How requests are served (docs/understand/engines.md). Keep event, unless you compare ways of serving
         engine: Choice<Engine> { heading: SERVING, default: "event", value: "NAME", lists_words: true },
         /// Event loops; by default one for each core that the process may use. Give fewer where other programs need the cores

@@ -90,7 +90,7 @@ impl EventLoop {
         let (table, freshness) = (Arc::clone(&config.table), Arc::clone(&making.freshness));
         let mut dataplane = Dataplane::sharing(config.dataplane(index), table, freshness, now);
         dataplane.share_budget(&making.budget);
-        dataplane.handle_logins(config.logins().users(), config.logins().credentials());
+        dataplane.handle_logins(config.logins().users(), config.logins().servers());
         let event_loop = Self {
             outlet: making.windows.add_thread(name, &mut dataplane),
             traces: tracing.map(|tracing| tracing.begin(number, at_door, &mut dataplane)),
@@ -333,7 +333,7 @@ impl EventLoop {
     /// Keys go where this table says from now on.
     pub(crate) fn go_by(&mut self, routing: &Routing) {
         self.dataplane.set_timeout(routing.timeout_ns());
-        self.dataplane.handle_logins(routing.logins().users(), routing.logins().credentials());
+        self.dataplane.handle_logins(routing.logins().users(), routing.logins().servers());
         self.dataplane.handle_table(Arc::clone(routing.table()), self.clock.now());
         self.servers.take_outbounds(Arc::clone(routing.outbounds()));
         self.renew_addresses(Arc::clone(routing.book()));
