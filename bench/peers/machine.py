@@ -29,8 +29,19 @@ def facts(weir: Path) -> dict[str, str | int]:
         "memcached": said([program("memcached"), "--version"]),
         "memcached_new": said([newest, "--version"]) if (newest := newest_memcached()) else "none",
         "nutcracker": said([program("nutcracker"), "--version"]),
+        "haproxy": installed("haproxy", "-v"),
+        "stunnel": installed("stunnel4", "-version"),
+        "openssl": installed("openssl", "version"),
         "python": platform.python_version(),
     }
+
+
+def installed(name: str, question: str) -> str:
+    """What a program says that only some benchmarks need."""
+    try:
+        return said([program(name), question])
+    except FileNotFoundError:
+        return "none"
 
 
 def said(command: Sequence[str]) -> str:
