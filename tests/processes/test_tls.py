@@ -26,6 +26,7 @@ from tests.harness.processes import (
 from tests.harness.standing import counters
 from tests.harness.tls import Authority, Certificate, TlsAddress, client_context, hello, read_to_end
 from tests.harness.wire import Wire
+from tests.processes.test_bounds import resident_bytes
 
 
 @pytest.fixture
@@ -242,6 +243,25 @@ def test_a_handshake_that_takes_too_long_is_ended(start_proxy: StartProxy, certi
         slow.sendall(b"\x16")
         assert read_to_end(slow) == b""
     assert counters(proxy)["tls_handshakes_timed_out"] == before + 1
+
+
+def test_an_idle_client_takes_little_memory(
+    start_proxy: StartProxy, authority: Authority, certificate: Certificate, stack: ExitStack
+) -> None:
+    """docs/operate/tls.md has what it is with 10,000 of them (`bench/tls-idle`); nobody may cost more than 20 KiB."""
+    proxy = start_proxy(*options(certificate), "--threads", "1")
+    address = TlsAddress(proxy.address, client_context(authority))
+
+    def come(count: int) -> None:
+        for _ in range(count):
+            assert stack.enter_context(Wire(address)).get(b"key") == []
+
+    # The first make what all share.
+    come(50)
+    before = resident_bytes(proxy)
+    come(400)
+    eventually(lambda: resident_bytes(proxy) - before <= 400 * (20 << 10), "400 clients take 8 MiB at most")
+    assert counters(proxy)["sessions_accepted"] >= 450
 
 
 # ── certificates that are read again ──────────────────────────────────────────────────────────────────────────────────

@@ -1,11 +1,18 @@
 // Flows of gomemcache against one address: flows HOST PORT. One line per flow: passed, failed or skipped.
+// FLOWS_CA names a file with the authority of a server that speaks TLS; FLOWS_LOGIN is what the first request of each connection says to
+// one that wants a login: a name, a space, a password.
 package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"strings"
 	"sync"
@@ -31,9 +38,62 @@ func main() {
 	client := memcache.New(os.Args[1] + ":" + os.Args[2])
 	client.Timeout = 20e9
 	client.MaxIdleConns = 16
+	if err := secure(client, os.Getenv("FLOWS_CA"), os.Getenv("FLOWS_LOGIN")); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
 	for _, flow := range flows {
 		report(flow.name, flow.run(client))
 	}
+}
+
+type dialer interface {
+	DialContext(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// secure lets the client's connections begin with TLS, with a login, or with one in the other; with neither they are as they were.
+func secure(client *memcache.Client, authority, login string) error {
+	var through dialer = &net.Dialer{}
+	if authority != "" {
+		pem, err := os.ReadFile(authority)
+		if err != nil {
+			return err
+		}
+		roots := x509.NewCertPool()
+		if !roots.AppendCertsFromPEM(pem) {
+			return fmt.Errorf("%s has no certificate", authority)
+		}
+		through = &tls.Dialer{Config: &tls.Config{RootCAs: roots, ServerName: "localhost"}}
+	}
+	if authority == "" && login == "" {
+		return nil
+	}
+	client.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		connection, err := through.DialContext(ctx, network, address)
+		if err != nil || login == "" {
+			return connection, err
+		}
+		if err := logIn(connection, login); err != nil {
+			connection.Close()
+			return nil, err
+		}
+		return connection, nil
+	}
+	return nil
+}
+
+func logIn(connection net.Conn, login string) error {
+	if _, err := fmt.Fprintf(connection, "set login 0 0 %d\r\n%s\r\n", len(login), login); err != nil {
+		return err
+	}
+	answer := make([]byte, len("STORED\r\n"))
+	if _, err := io.ReadFull(connection, answer); err != nil {
+		return err
+	}
+	if string(answer) != "STORED\r\n" {
+		return fmt.Errorf("the login was answered %q", answer)
+	}
+	return nil
 }
 
 func report(name string, err error) {

@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from .results import FAILED, PASSED, Finding, Results, Unreadable, count, findings, table
-from .subjects import MEMCACHED, WEIR, started
+from .subjects import MEMCACHED, SECURED, WEIR, Subject, started
 from .suites import LANGUAGES, SUITES, Suite
 from .workshop import Trouble
 
@@ -49,12 +49,12 @@ def run(suite: Suite) -> Outcome:
     print(f"== {suite.client} {suite.version()}: {suite.what}", flush=True)
     try:
         suite.prepare()
-        memcached = run_against(suite, MEMCACHED.name, outcome)
+        memcached = run_against(suite, MEMCACHED, outcome)
         if all(result.outcome != PASSED for result in memcached.values()):
             raise Trouble("nothing passes against memcached itself: these tests would prove nothing")
         outcome.own = [f"{test}: {one.detail}" for test, one in memcached.items() if one.outcome == FAILED]
-        for subject in WEIR:
-            weir = run_against(suite, subject.name, outcome)
+        for subject in (*WEIR, *([SECURED] if suite.run_secured else [])):
+            weir = run_against(suite, subject, outcome)
             outcome.findings += findings(memcached, subject.name, weir, suite.intended)
     except (Trouble, Unreadable) as trouble:
         outcome.trouble = str(trouble)
@@ -62,20 +62,24 @@ def run(suite: Suite) -> Outcome:
     return outcome
 
 
-def run_against(suite: Suite, name: str, outcome: Outcome) -> Results:
-    [subject] = (subject for subject in (MEMCACHED, *WEIR) if subject.name == name)
-    with started(subject) as address:
-        results = suite.run(address)
+def run_against(suite: Suite, subject: Subject, outcome: Outcome) -> Results:
+    with started(subject) as at:
+        if subject.secured and suite.run_secured:
+            results = suite.run_secured(at.address, at.environment)
+        else:
+            results = suite.run(at.address)
     outcome.cells.append(count(results))
-    print(f"   {name}: {outcome.cells[-1]}", flush=True)
+    print(f"   {subject.name}: {outcome.cells[-1]}", flush=True)
     return results
 
 
 def conclude(outcomes: list[Outcome]) -> int:
-    subjects = [subject.name for subject in (MEMCACHED, *WEIR)]
+    subjects = [subject.name for subject in (MEMCACHED, *WEIR, SECURED)]
     rows = []
     for outcome in outcomes:
-        cells = outcome.cells + ["not run"] * (len(subjects) - len(outcome.cells))
+        wanted = len(subjects) - (outcome.suite.run_secured is None)
+        cells = outcome.cells + ["not run"] * (wanted - len(outcome.cells))
+        cells += ["cannot"] * (len(subjects) - wanted)
         rows.append([outcome.suite.client, outcome.suite.version(), outcome.suite.what, *cells])
     print(f"\npassed/failed/skipped\n{table(['client', 'version', 'tests', *subjects], rows)}\n")
     for outcome in outcomes:

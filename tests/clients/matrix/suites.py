@@ -40,6 +40,8 @@ class Suite:
     run: Callable[[Address], Results]
     intended: Mapping[str, str] = field(default_factory=dict)
     """Patterns of what Weir says where it differs on purpose, and why it does."""
+    run_secured: Callable[[Address, Mapping[str, str]], Results] | None = None
+    """The same with TLS and a login, of a client that can: what it needs for that is in its environment."""
 
     def version(self) -> str:
         found = re.search(self.pattern, (SOURCES / self.lock).read_text(encoding="utf-8"))
@@ -52,8 +54,8 @@ def prepare_go() -> None:
     call(["go", "build", "-o", WORKSHOP / "go" / "flows", "."], folder=SOURCES / "go", limit_s=BUILD_LIMIT_S)
 
 
-def run_go(address: Address) -> Results:
-    return from_lines(call([WORKSHOP / "go" / "flows", address.host, str(address.port)]))
+def run_go(address: Address, environment: Mapping[str, str] | None = None) -> Results:
+    return from_lines(call([WORKSHOP / "go" / "flows", address.host, str(address.port)], environment=environment))
 
 
 def prepare_go_own() -> None:
@@ -193,7 +195,7 @@ def run_pytest(client: str, arguments: list[str], environment: dict[str, str]) -
 
 GO_VERSION = r"gomemcache (\S+)"
 SUITES = (
-    Suite("go", "gomemcache", "go/go.mod", GO_VERSION, "flows", prepare_go, run_go),
+    Suite("go", "gomemcache", "go/go.mod", GO_VERSION, "flows", prepare_go, run_go, run_secured=run_go),
     Suite("go", "gomemcache", "go/go.mod", GO_VERSION, "own tests", prepare_go_own, run_go_own),
     Suite("java", "spymemcached", "java/jars.sha256", r"spymemcached-(.+)\.jar", "flows", prepare_java,
           run_java("SpyFlows")),
