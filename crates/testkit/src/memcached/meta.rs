@@ -1,5 +1,5 @@
 //! Of the meta protocol what a proxy uses that copies an item, and what clients of simulated worlds send. That is `mg` with the flags `k`,
-//! `v`, `f`, `t` and `N`, `ms` with `F`, `T` and its modes, and `ma` with `D`, `J`, `N` and its modes. Everything else is refused.
+//! `v`, `f`, `t`, `c`, `C` and `N`, `ms` with `F`, `T` and its modes, and `ma` with `D`, `J`, `N` and its modes. Everything else is refused.
 
 use super::{
     Block, Memcached, Next,
@@ -13,7 +13,11 @@ const BAD_LINE: &[u8] = b"CLIENT_ERROR bad command line format\r\n";
 pub(super) fn get(server: &mut Memcached, words: &[&[u8]], out: &mut Vec<u8>) -> Next {
     let (key, flags) = (words[1], &words[2..]);
     let lifetime = |flag: &[u8]| number::exptime(flag.strip_prefix(b"N")?);
-    if !flags.iter().all(|flag| matches!(*flag, b"k" | b"v" | b"f" | b"t") || lifetime(flag).is_some()) {
+    let token = |flag: &[u8]| number::unsigned(flag.strip_prefix(b"C")?);
+    let is_known = |flag: &&[u8]| {
+        matches!(*flag, b"k" | b"v" | b"f" | b"t" | b"c") || lifetime(flag).is_some() || token(flag).is_some()
+    };
+    if !flags.iter().all(is_known) {
         out.extend_from_slice(BAD_LINE);
         return Next::Done;
     }
@@ -36,7 +40,8 @@ pub(super) fn get(server: &mut Memcached, words: &[&[u8]], out: &mut Vec<u8>) ->
         out.extend_from_slice(b"\r\n");
         return Next::Done;
     };
-    let with_value = flags.contains(&&b"v"[..]);
+    let is_same = server.is_conditional && flags.iter().any(|flag| token(flag) == Some(item.cas));
+    let with_value = flags.contains(&&b"v"[..]) && !is_same;
     out.extend_from_slice(if with_value { b"VA " } else { b"HD" });
     if with_value {
         out.extend_from_slice(item.value.len().to_string().as_bytes());
@@ -44,6 +49,7 @@ pub(super) fn get(server: &mut Memcached, words: &[&[u8]], out: &mut Vec<u8>) ->
     for flag in flags {
         match *flag {
             b"k" => out.extend_from_slice(&[b" k", key].concat()),
+            b"c" => out.extend_from_slice(format!(" c{}", item.cas).as_bytes()),
             b"f" => out.extend_from_slice(format!(" f{}", item.flags).as_bytes()),
             b"t" => match server.rest_s(item) {
                 Some(rest_s) => out.extend_from_slice(format!(" t{rest_s}").as_bytes()),

@@ -35,6 +35,8 @@ pub struct Memcached {
     is_full: bool,
     /// And keeps what it should have replaced.
     keeps_refused: bool,
+    /// It leaves out a value whose token `mg` names with `C`, as from 1.6.40 on.
+    is_conditional: bool,
 }
 
 /// One stored item.
@@ -96,12 +98,19 @@ impl Memcached {
             item_bytes_max: ITEM_BYTES_MAX,
             is_full: false,
             keeps_refused: false,
+            is_conditional: false,
         }
     }
 
     /// Sets the largest item, key and value and header together, as the option `-I` does.
     pub fn with_item_size(mut self, bytes: usize) -> Self {
         self.item_bytes_max = bytes;
+        self
+    }
+
+    /// Sets whether `mg` with `C` brings a value only if its token is another one, as it does from 1.6.40 on.
+    pub fn with_conditional_gets(mut self, is_conditional: bool) -> Self {
+        self.is_conditional = is_conditional;
         self
     }
 
@@ -287,6 +296,17 @@ mod tests {
             "ms n 1 ME F9 T60\r\nx\r\nmg n k v f t\r\nms q abc ME\r\n",
             "HD\r\nVA 1 kn f9 t60\r\nx\r\nCLIENT_ERROR bad command line format\r\n",
         );
+    }
+
+    #[test]
+    fn a_value_is_left_out_by_its_token_where_that_is_known() {
+        for (is_conditional, same) in [(false, "VA 1 c1\r\nx\r\n"), (true, "HD c1\r\n")] {
+            let (mut server, mut out) = (Memcached::new(0).with_conditional_gets(is_conditional), Vec::new());
+            let input = b"set a 0 0 1\r\nx\r\nmg a C1 c v\r\nmg a C2 c v\r\nmg b C1 c v\r\n";
+            server.handle_bytes(&mut Connection::default(), input, &mut out);
+            let expected = format!("STORED\r\n{same}VA 1 c1\r\nx\r\nEN\r\n");
+            assert_eq!(String::from_utf8_lossy(&out), expected);
+        }
     }
 
     #[test]
