@@ -25,7 +25,7 @@ pub(crate) mod policy;
 pub(crate) mod words;
 
 use crate::{
-    AskOnce, ClientTimeouts, JoinGets, LoopId, Multiget, Mutation, OnFailure, OnStale, ReadPolicy,
+    AskOnce, ClientTimeouts, JoinGets, LoopId, Multiget, Mutation, NearCheck, OnFailure, OnStale, ReadPolicy,
     ReadRepair, ReplicasRequired, WritePolicy,
 };
 use weir_protocol::Limits;
@@ -69,10 +69,16 @@ with_defaults! {
         /// How many values of the keys that are asked for most are kept, to answer gets of one key. 0: none. Sessions that are lent never get
         /// them.
         pub near_cache_entries: usize = 0,
+        /// From how many gets on, less those of other keys that share its places, a key is one of these. From 1 to 15.
+        pub near_cache_points_min: u8 = 3,
         /// How many bytes these values may have together.
         pub near_cache_bytes: usize = 8 << 20,
         /// How long after its get was sent a value may be an answer. Nanoseconds.
         pub near_cache_age_ns: u64 = 1_000_000_000,
+        /// Whether their servers are asked if they have changed before they are answered.
+        pub near_cache_check: NearCheck = NearCheck::default(),
+        /// Replies with fewer bytes are not kept then: the question would cost more than they do.
+        pub near_cache_check_bytes_min: usize = 1 << 10,
         /// What becomes of retrievals of which a part got no answer.
         pub on_failure: OnFailure = OnFailure::default(),
         /// What reads are answered where every server of a key lacks writes, or may.

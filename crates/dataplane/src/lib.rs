@@ -42,7 +42,9 @@ pub use config::Config;
 pub use config::client_timeouts::ClientTimeouts;
 pub use config::multiget::{Multiget, NotWhole, OnFailure};
 pub use config::mutation::Mutation;
-pub use config::policy::{AskOnce, JoinGets, OnStale, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy};
+pub use config::policy::{
+    AskOnce, JoinGets, NearCheck, OnStale, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy,
+};
 pub use config::words::{UnknownWord, Word};
 pub use dataplane::Dataplane;
 pub use memory::budget::{Budget, Charge, SCARCE_LOOK_NS};

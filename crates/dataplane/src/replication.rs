@@ -14,7 +14,7 @@ pub(crate) mod emptied;
 pub(crate) mod fleet;
 mod follow;
 pub(crate) mod freshness;
-mod item;
+pub(crate) mod item;
 pub(crate) mod journal;
 pub(crate) mod key_lock;
 pub(crate) mod key_writes;

@@ -4,7 +4,8 @@
 //! given replies and losses, part by part, and answers clients by their sessions. No file below names one above it:
 //!
 //! ```text
-//!   turn (time, losses, tables), deliver (replies), coalesced (one reply for several), filled (misses that others may fill)
+//!   turn (time, losses, tables), deliver (replies), coalesced (one reply for several), filled (misses that others may fill),
+//!   asked_by_meta (gets whose servers are asked for more)
 //!      └▶ admission (what is read becomes requests), lent ──▶ dispatch (requests become messages), local (answers without a server)
 //!            └▶ Requests (begin, take_reply, finish, answers)
 //!                  └▶ ask_once, fill_once, near_cache, writes, second_step, failover, ask_alone, bulk_reads: say whether there is something to wait for
@@ -17,6 +18,7 @@ pub(crate) mod again;
 pub(crate) mod answer;
 pub(crate) mod ask_alone;
 pub(crate) mod ask_once;
+mod asked_by_meta;
 pub(crate) mod base;
 pub(crate) mod bulk_reads;
 pub(crate) mod bulk_writes;

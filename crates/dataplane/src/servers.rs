@@ -336,6 +336,16 @@ impl Servers {
         self[server].takes_repair_messages()
     }
 
+    /// Whether this server may be asked by `mg`.
+    pub(crate) fn knows_meta(&self, server: Slot) -> bool {
+        self[server].questions().knows_meta()
+    }
+
+    /// This server has refused `mg`. It is not asked by it before it has named its version on another connection.
+    pub(crate) fn note_meta_refused(&mut self, server: Slot) {
+        self[server].questions_mut().note_meta_refused();
+    }
+
     /// Sends a message that no request asked for.
     pub(crate) fn send_own(
         &mut self,

@@ -117,6 +117,8 @@ fn every_world_ends_well() {
         ("gets that wait for that", sum(|outcome| outcome.counters.fill_waits)),
         ("gets asked again because of a write", sum(|outcome| outcome.counters.fill_waits_again)),
         ("gets answered from what is kept", sum(|outcome| outcome.counters.near_hits)),
+        ("gets asked for by meta commands", sum(|outcome| outcome.counters.near_asked)),
+        ("values that had not changed", sum(|outcome| outcome.counters.near_same)),
         ("values that were outdated", sum(|outcome| outcome.counters.near_outdated)),
         ("keys asked again", sum(|outcome| outcome.counters.keys_asked_again)),
         ("repaired copies", sum(|outcome| outcome.counters.reads_repaired)),

@@ -312,6 +312,7 @@ impl Config {
             near_cache_entries: settings.near_cache,
             near_cache_bytes: settings.near_cache_bytes,
             near_cache_age_ns: nanos(settings.near_cache_age),
+            near_cache_check: settings.near_cache_check,
             on_failure: settings.on_failure,
             write_policy: settings.write_policy,
             replicas_required: settings.replicas_required,

@@ -37,6 +37,8 @@ pub enum Mutation {
     FillPastChange,
     /// A value that is kept is an answer, whatever was written since.
     NearOverWrites,
+    /// A value that is to be asked about is answered without that.
+    NearUnchecked,
     /// A server that closes its connections at a question is asked it on each.
     ClosedQuestion,
     /// A write of a lent session begins although its key is held.

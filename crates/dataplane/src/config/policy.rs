@@ -77,6 +77,17 @@ words! {
 }
 
 words! {
+    /// Whether a server is asked, before a value that is kept is answered, if its item has changed.
+    pub enum NearCheck {
+        /// Never: values are answered without their servers. Right where all of the servers' clients come through one process.
+        #[default]
+        Off = "off",
+        /// Each time. Right for any number of processes: it saves the value's way, and not the question.
+        On = "on",
+    }
+}
+
+words! {
     /// Whether gets of several requests are put into one message to a server.
     pub enum JoinGets {
         /// Those that leave together anyway.

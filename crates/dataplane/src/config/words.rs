@@ -83,8 +83,8 @@ macro_rules! words {
 #[cfg(test)]
 mod tests {
     use crate::{
-        AskOnce, JoinGets, Multiget, OnFailure, OnStale, ReadPolicy, ReadRepair, ReplicasRequired, Word,
-        WritePolicy,
+        AskOnce, JoinGets, Multiget, NearCheck, OnFailure, OnStale, ReadPolicy, ReadRepair, ReplicasRequired,
+        Word, WritePolicy,
     };
 
     fn check<T: Word>() {
@@ -99,6 +99,7 @@ mod tests {
         check::<Multiget>();
         check::<JoinGets>();
         check::<AskOnce>();
+        check::<NearCheck>();
         check::<WritePolicy>();
         check::<ReadPolicy>();
         check::<ReplicasRequired>();

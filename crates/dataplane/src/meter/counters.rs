@@ -173,7 +173,7 @@ counters! {
     gets_joined,
     /// Such parts that were asked for again in messages of their own, because the reply to all ended with an error or could not be read.
     gets_asked_alone,
-    /// Gets that waited for the reply to an earlier get of their key (`--ask-once`).
+    /// Gets that waited for the reply to an earlier get of their key (`--ask-once`), or to one by `mg` that had not left yet (`--near-cache`).
     gets_coalesced,
     /// Of these, those that were asked for by themselves after all, because the earlier one got no answer, or a long one.
     gets_coalesced_again,
@@ -189,10 +189,14 @@ counters! {
     fill_waits_late,
     /// Gets that were answered their miss at once, because too many wait, or for too many keys.
     fill_waits_full,
-    /// Gets that were answered with a value that was kept (`--near-cache`).
+    /// Gets that were answered with a value that was kept (`--near-cache`), and nothing was asked.
     near_hits,
-    /// Gets whose key's value was kept and was no answer any more, because it was written since or was too old.
+    /// Gets that were answered with a value that was kept, after its server was asked and has said that it has not changed (`--near-cache-check`).
+    near_same,
+    /// Gets whose key's value was kept and was no answer any more: it was written since, was too old, or its server has said so.
     near_outdated,
+    /// Gets that were asked for by `mg`, so that the server says how long the item lives and whether it has changed.
+    near_asked,
     /// Values that were kept, each time that they came.
     near_kept,
     /// Values that were not kept, because they are too long or there was no room.

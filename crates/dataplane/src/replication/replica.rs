@@ -287,7 +287,7 @@ impl Replicas {
                 replica.journal.refuse_flush(now.plus(config.reconnect_delay_max_ns));
                 change = Some(ServerChange::FlushRefused);
             }
-            (Purpose::Request | Purpose::Barrier | Purpose::Step, _) => return,
+            (Purpose::Request | Purpose::Barrier | Purpose::Step | Purpose::Mark, _) => return,
         }
         if let Some(change) = change {
             servers.note_change(slot, change);

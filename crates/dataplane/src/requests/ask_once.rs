@@ -13,6 +13,9 @@
 //! Whose earlier get fails asks by itself, and so does who waits for a long value: nobody is charged for memory because of others. A get is
 //! done at its deadline, and those that wait for it have later ones, so each keeps its own.
 //!
+//! With `--near-cache` a get may be put to its server by a meta command (`asked_by_meta.rs`), which shares no message. So others wait for it
+//! before it has left, too, whoever writes: it leaves after they came.
+//!
 //! With `--fill-wait` names of gets are kept here, too, and writes counted, whether gets wait for each other or not (`fill_once.rs`).
 //!
 //! [`AskOnce`] owns who waits for whom, and the dataplane's share in the counts of writes. It learns which gets are sent and which writes
@@ -27,7 +30,7 @@ use crate::{
     },
     requests::base::Base,
     requests::fill_once::{FillWait, Missed},
-    requests::near_cache::AsOf,
+    requests::near_cache::{AsOf, Value},
     requests::service::Kind,
     requests::services::Services,
     wire::hash::hash,
@@ -71,6 +74,16 @@ struct Leader {
     /// When it was sent, and how long it still waits if it misses.
     sent: Instant,
     wait: FillWait,
+    asked: Asked,
+}
+
+/// How a get was put to its server.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Asked {
+    #[default]
+    AsGet,
+    /// By a meta command, and with it whether this value has changed, if it is there (`asked_by_meta.rs`).
+    ByMeta(Option<Arc<Value>>),
 }
 
 /// A get that is done, and who waits for its reply.
@@ -83,6 +96,12 @@ pub(crate) struct Ended {
     generation: u64,
     sent: Instant,
     wait: FillWait,
+}
+
+impl Asked {
+    const fn is_by_meta(&self) -> bool {
+        matches!(self, Self::ByMeta(_))
+    }
 }
 
 impl Ended {
@@ -168,7 +187,7 @@ impl AskOnce {
         base: &mut Base,
         (key, retrieval): (RequestKey, &Retrieval<'_>),
     ) -> bool {
-        let Some(name) = name_of(retrieval).filter(|_| self.is_shared) else { return false };
+        let Some(name) = name_of(retrieval).filter(|_| self.is_shared || self.is_near) else { return false };
         let Some((writes, &leader)) = self.writes.as_ref().zip(self.latest.get(&hash(name))) else {
             return false;
         };
@@ -176,7 +195,7 @@ impl AskOnce {
         let is_unwritten =
             writes.is_same(it.hash, it.seen) || base.fleet.config.is_without(Mutation::CoalesceOverWrites);
         let may = service.kind == Kind::Leads
-            && service.clock.is_first_sent()
+            && (if service.clock.is_first_sent() { self.is_shared } else { it.asked.is_by_meta() })
             && it.name == name
             && it.generation == base.fleet.generation()
             && is_unwritten;
@@ -235,7 +254,29 @@ impl AskOnce {
         leader.name.clear();
         leader.name.extend_from_slice(name);
         (leader.hash, leader.sent, leader.wait) = (hash, sent, wait);
+        leader.asked = Asked::AsGet;
         self.leading += 1;
+    }
+
+    /// How a get is put to its server that others may wait for.
+    pub(crate) fn note_asked(&mut self, key: RequestKey, asked: Asked) {
+        self.leaders[key.index()].asked = asked;
+    }
+
+    /// How it was put there. From now on it is as if that had been a get.
+    #[inline]
+    pub(crate) fn take_asked(&mut self, key: RequestKey) -> Asked {
+        mem::take(&mut self.leaders[key.index()].asked)
+    }
+
+    /// Whether it was sent by the table with this number.
+    pub(crate) fn is_by_table(&self, key: RequestKey, generation: u64) -> bool {
+        self.leaders[key.index()].generation == generation
+    }
+
+    /// The key of such a get.
+    pub(crate) fn key_of(&self, key: RequestKey) -> &[u8] {
+        &self.leaders[key.index()].name
     }
 
     /// A get that others may wait for is done: who does.

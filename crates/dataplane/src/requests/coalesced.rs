@@ -3,10 +3,11 @@
 use crate::{
     Fault,
     requests::Requests,
-    requests::ask_once::{Ended, SHARED_REPLY_BYTES_MAX},
+    requests::ask_once::{Asked, Ended, SHARED_REPLY_BYTES_MAX},
     requests::base::Base,
     requests::deciding::Deciding,
     requests::fill_once::FillWait,
+    requests::near_cache::Said,
     requests::outcome::fail_part,
     requests::service::Kind,
     wire::ids::RequestKey,
@@ -34,6 +35,20 @@ impl Requests {
         reply: Option<Deciding<'_>>,
         now: Instant,
     ) {
+        match self.ask_once.take_asked(key) {
+            Asked::AsGet => self.finish_all(base, key, (reply, None), now),
+            Asked::ByMeta(kept) => self.finish_by_meta(base, key, (reply, kept), now),
+        }
+    }
+
+    /// The same of one that has an answer as to a `get`. `said`: what its server has said besides, if it was asked.
+    pub(super) fn finish_all(
+        &mut self,
+        base: &mut Base,
+        key: RequestKey,
+        (reply, said): (Option<Deciding<'_>>, Option<Said>),
+        now: Instant,
+    ) {
         let service = &mut self.services[key];
         let shared = Shared {
             reply: reply.filter(|_| !service.verdict.is_impaired()),
@@ -46,7 +61,7 @@ impl Requests {
         let blame = service.verdict.blame();
         let ended = self.ask_once.end(key);
         if is_first_try && shared.hits > 0 && self.near_cache.is_on() {
-            self.keep_near(base, &ended, shared.reply, now);
+            self.keep_near(base, (&ended, said), shared.reply, now);
         }
         if !self.may_be_filled(base, key, (&ended, &shared), now) {
             self.conclude_elsewhere(base, key, blame, reply, now);

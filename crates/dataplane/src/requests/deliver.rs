@@ -172,6 +172,7 @@ fn deliver_one(
                 base.fleet.servers[server].note_late_reply(now);
             }
             Purpose::Step => base.fleet.servers[server].note_in_step(),
+            Purpose::Mark => {}
             Purpose::Barrier => base.fleet.servers.mark_up(server, now),
             Purpose::Delete | Purpose::Flush => {
                 let Fleet { replicas, servers, .. } = &mut base.fleet;

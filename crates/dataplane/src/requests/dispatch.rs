@@ -387,16 +387,21 @@ fn retrieve_once(
 ) {
     let session = &base.clients[context.session];
     let (may_share, asker) = (!session.is_lent(), Asker::from(session));
-    if may_share && requests.answer_near(base, key, &retrieval, context.now) {
-        return;
+    if !may_share {
+        let plan = requests.planner.plan(&mut base.fleet, retrieval, asker);
+        return ask(requests, base, key, plan, retrieval, context.now);
     }
+    let Some(wish) = requests.answer_near(base, key, &retrieval, context.now) else { return };
     let Requests { services, ask_once, planner, .. } = requests;
-    if may_share && ask_once.join(services, base, (key, &retrieval)) {
+    if ask_once.join(services, base, (key, &retrieval)) {
         return;
     }
     let plan = planner.plan(&mut base.fleet, retrieval, asker);
-    if may_share && matches!(plan, Plan::One(Ok(_))) {
+    if let Plan::One(Ok(server)) = plan {
         ask_once.lead(services, base, (key, &retrieval), context.now);
+        if requests.ask_by_meta(base, (key, &retrieval), (wish, server), context.now) {
+            return;
+        }
     }
     ask(requests, base, key, plan, retrieval, context.now);
 }

@@ -4,10 +4,11 @@ use crate::{
     requests::Requests,
     requests::answer::Answer,
     requests::ask_once::{Ended, name_of},
+    requests::asked_by_meta::{Wish, may_ask_by_meta},
     requests::base::Base,
     requests::context::Context,
     requests::deciding::{Deciding, END},
-    requests::near_cache::Looked,
+    requests::near_cache::{Looked, Said},
     wire::hash::hash,
     wire::ids::RequestKey,
 };
@@ -41,41 +42,47 @@ impl Requests {
 
     // ── values that are kept ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// Answers a get with a value that is kept, if there is one that is an answer.
+    /// Answers a get with a value that is kept, if there is one that is an answer. If not: how its server is to be asked.
     pub(super) fn answer_near(
         &mut self,
         base: &mut Base,
         key: RequestKey,
         retrieval: &Retrieval<'_>,
         now: Instant,
-    ) -> bool {
-        let Some(name) = name_of(retrieval).filter(|_| self.near_cache.is_on()) else { return false };
-        let near = match self.near_cache.look((name, hash(name)), base.fleet.generation(), now) {
-            Looked::Found(near) => near,
+    ) -> Option<Wish> {
+        let Some(name) = name_of(retrieval).filter(|_| self.near_cache.is_on()) else {
+            return Some(Wish::AsGet);
+        };
+        let value = match self.near_cache.look((name, hash(name)), base.fleet.generation(), now) {
+            Looked::Answer(value) => value,
+            Looked::Check(value) => return Some(Wish::ToCheck(value)),
             Looked::Outdated => {
                 base.meter.counters().near_outdated += 1;
-                return false;
+                return Some(Wish::ToKeep);
             }
-            Looked::Nothing => return false,
+            Looked::Wanted => return Some(Wish::ToKeep),
+            Looked::Nothing => return Some(Wish::AsGet),
         };
         base.meter.counters().near_hits += 1;
         self.services[key].hits = 1;
-        self.finish(base, key, Some(Deciding { bytes: &near.reply, lacks_end: false }), now);
-        self.near_cache.give_back(near);
-        true
+        self.finish(base, key, Some(Deciding { bytes: value.reply(), lacks_end: false }), now);
+        None
     }
 
-    /// A value has come: it is kept if its key is asked for often.
+    /// A value has come: it is kept if its key is asked for often. A server that could have said how long it lives was to be asked that.
     pub(super) fn keep_near(
         &mut self,
         base: &mut Base,
-        ended: &Ended,
+        (ended, said): (&Ended, Option<Said>),
         reply: Option<Deciding<'_>>,
         now: Instant,
     ) {
         let Some(Deciding { bytes, lacks_end }) = reply else { return };
+        if said.is_none() && may_ask_by_meta(base, base.fleet.routes.primary(&ended.name), &ended.name) {
+            return;
+        }
         let end: &[u8] = if lacks_end { END } else { b"" };
-        let is_kept = self.near_cache.keep(ended.hash, (bytes, end), ended.as_of(), now);
+        let is_kept = self.near_cache.keep(ended.hash, (bytes, end), (ended.as_of(), said), now);
         base.meter.counters().near_kept += u64::from(is_kept == Some(true));
         base.meter.counters().near_full += u64::from(is_kept == Some(false));
     }

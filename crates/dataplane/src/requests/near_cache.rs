@@ -10,8 +10,12 @@
 //! it would have been answered by the server. Nothing has to be invalidated: a count that has changed makes the value worthless, and it has
 //! changed before anything of the write is sent.
 //!
-//! What comes to the servers past this process changes no count, and neither does the end of an item's time. So no value is an answer for
-//! longer than its age allows.
+//! What comes to the servers past this process changes no count. So no value is an answer for longer than its age allows; nor for longer
+//! than its item lives, where the server says how long (`asked_by_meta.rs`).
+//!
+//! With `--near-cache-check` a value is no answer by itself. Its server is asked whether the item has changed, and what it says is the
+//! answer, whoever writes. What has been written here, and how old the value is, does not matter then. A value that is replaced while its
+//! server is asked about it stays until that has answered: there are no more of these than questions.
 //!
 //! Which keys are asked for most is judged in each set of places by itself. A get of its key is a point for a place. A get of another key is
 //! a point less for the weakest of the set, and who has none left is replaced (after Misra and Gries, *Finding repeated elements*, 1982).
@@ -19,10 +23,11 @@
 //! [`NearCache`] owns the values. It learns which keys are asked for, and what was replied. It answers gets.
 
 use crate::{
-    Mutation,
+    Mutation, NearCheck,
     config::Config,
     replication::{
         freshness::Freshness,
+        item::Item,
         key_writes::{KeyWrites, Seen},
     },
 };
@@ -39,8 +44,16 @@ pub(crate) struct NearCache {
     bytes: usize,
     bytes_max: usize,
     age_ns: u64,
+    /// A key with fewer points is not asked for often enough.
+    points_min: u8,
+    /// Servers are asked whether values have changed, and these are worth that from this number of bytes on.
+    checks: bool,
+    checked_bytes_min: usize,
+    /// How often all values were dropped.
+    clears: u64,
     /// When it was last looked for values that are too old.
     swept: Instant,
+    is_unchecked: bool,
     is_late: bool,
 }
 
@@ -57,14 +70,25 @@ struct Set {
 struct Place {
     hash: u64,
     points: u8,
-    value: Option<Value>,
+    value: Option<Arc<Value>>,
+    /// What has come of it was not kept. Its server is not asked for more than the value before then.
+    rests_until: Instant,
 }
 
+/// A value that is kept.
 #[derive(Debug)]
-struct Value {
+pub(crate) struct Value {
     /// As a server replies it to `get`, with its end.
     reply: Vec<u8>,
-    as_of: AsOf,
+    /// What had been written of its key, and the table by which its get was sent.
+    seen: Seen,
+    generation: u64,
+    /// When it is too old.
+    until: Instant,
+    /// The item's cas token; 0 if it is not known. And how often all values had been dropped when it came: then tokens may be another
+    /// server's, or be counted anew.
+    token: u64,
+    clears: u64,
 }
 
 /// Of when a value is.
@@ -77,34 +101,54 @@ pub(crate) struct AsOf {
     pub(super) sent: Instant,
 }
 
-/// A value that is an answer. It is to be given back.
-#[derive(Debug)]
-pub(crate) struct Near {
-    pub(super) reply: Vec<u8>,
-    as_of: AsOf,
-    at: (usize, usize),
+/// What a server has said of an item besides its value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Said {
+    token: u64,
+    /// How long it lives at least; none if for ever.
+    lives_ns: Option<u64>,
+    is_marked: bool,
 }
 
 /// What was found.
 #[derive(Debug)]
 pub(crate) enum Looked {
-    Found(Near),
+    /// It is the answer.
+    Answer(Arc<Value>),
+    /// It is, if its server says that it has not changed.
+    Check(Arc<Value>),
     /// It was written since, or is too old.
     Outdated,
+    /// None is kept, but what comes will be.
+    Wanted,
     Nothing,
 }
 
 const WAYS: usize = 4;
 
-/// A key with fewer points is not asked for often enough.
-const POINTS_MIN: u8 = 3;
-
-/// None has more. All are halved with each 256 gets of a set's keys, so one that is asked for no more loses its place after a thousand.
+/// No place has more. All are halved with each 256 gets of a set's keys, so one that is asked for no more loses its place after a thousand.
 const POINTS_MAX: u8 = 15;
 
 /// No reply takes more than this part of all, nor more than this: one turn may copy it to many clients.
 const PARTS: usize = 16;
 const REPLY_BYTES_MAX: usize = 64 << 10;
+
+impl Value {
+    pub(super) fn reply(&self) -> &[u8] {
+        &self.reply
+    }
+
+    pub(super) const fn token(&self) -> u64 {
+        self.token
+    }
+}
+
+impl Said {
+    pub(super) fn of(item: &Item<'_>) -> Self {
+        let lives_ns = item.lives_s().map(|lives_s| u64::from(lives_s) * 1_000_000_000);
+        Self { token: item.token(), lives_ns, is_marked: item.is_marked() }
+    }
+}
 
 impl NearCache {
     pub(crate) fn new(config: &Config, freshness: &Freshness) -> Self {
@@ -117,6 +161,10 @@ impl NearCache {
             sets: (0..sets).map(|_| Default::default()).collect(),
             bytes_max: config.near_cache_bytes,
             age_ns: config.near_cache_age_ns,
+            points_min: config.near_cache_points_min.clamp(1, POINTS_MAX),
+            checks: config.near_cache_check == NearCheck::On,
+            checked_bytes_min: config.near_cache_check_bytes_min,
+            is_unchecked: config.is_without(Mutation::NearUnchecked),
             is_late: config.is_without(Mutation::NearOverWrites),
             ..Self::default()
         }
@@ -140,28 +188,26 @@ impl NearCache {
         };
         let place = &mut places[way];
         place.points = (place.points + 1).min(POINTS_MAX);
-        let is_same = |value: &Value| {
-            let as_of = value.as_of;
-            (writes.is_same(hash, as_of.seen) || self.is_late)
-                && as_of.generation == generation
-                && as_of.sent.plus(self.age_ns) > now
+        let Some(value) = &place.value else {
+            let is_wanted = place.points >= self.points_min && place.rests_until <= now;
+            return if is_wanted { Looked::Wanted } else { Looked::Nothing };
         };
-        match place.value.take() {
-            Some(Value { reply, as_of }) if is_named(&reply, name) => {
-                let value = Value { reply, as_of };
-                if is_same(&value) {
-                    return Looked::Found(Near { reply: value.reply, as_of, at: (set, way) });
-                }
-                self.bytes -= value.reply.capacity();
-                Looked::Outdated
-            }
+        if !is_named(&value.reply, name) {
             // Two keys with one hash.
-            Some(value) => {
-                place.value = Some(value);
-                Looked::Nothing
-            }
-            None => Looked::Nothing,
+            return Looked::Nothing;
         }
+        if value.generation == generation {
+            if self.checks {
+                let value = Arc::clone(value);
+                return if self.is_unchecked { Looked::Answer(value) } else { Looked::Check(value) };
+            }
+            if (writes.is_same(hash, value.seen) || self.is_late) && value.until > now {
+                return Looked::Answer(Arc::clone(value));
+            }
+        }
+        self.bytes -= value.reply.capacity();
+        place.value = None;
+        Looked::Outdated
     }
 
     /// The weakest of the set loses a point, or its place.
@@ -172,50 +218,84 @@ impl NearCache {
             weakest.points -= 1;
             return;
         }
-        let value = mem::replace(weakest, Place { hash, points: 1, value: None }).value;
+        let value = mem::replace(weakest, Place { hash, points: 1, ..Place::default() }).value;
         self.bytes -= value.map_or(0, |value| value.reply.capacity());
     }
 
-    /// The value has been an answer.
-    pub(crate) fn give_back(&mut self, near: Near) {
-        let Near { reply, as_of, at: (set, way) } = near;
-        self.sets[set].places[way].value = Some(Value { reply, as_of });
-    }
-
-    /// A server has replied this to a get of the key with this hash; `end` belongs to it. Returns whether it is kept, if its key is asked for
-    /// often enough.
+    /// A server has replied this to a get of the key with this hash, and has `said` more of the item if it was asked. `end` belongs to the
+    /// reply. Returns whether it is kept, if its key is asked for often enough and there is something in keeping it.
     pub(crate) fn keep(
         &mut self,
         hash: u64,
         (bytes, end): (&[u8], &[u8]),
-        as_of: AsOf,
+        (as_of, said): (AsOf, Option<Said>),
         now: Instant,
     ) -> Option<bool> {
         let writes = self.writes.as_ref()?;
         if !writes.is_same(hash, as_of.seen) && !self.is_late {
             return None;
         }
-        let set = (hash >> 32) as usize % self.sets.len();
-        let is_hot = |place: &Place| place.hash == hash && place.points >= POINTS_MIN;
-        let way = self.sets[set].places.iter().position(is_hot)?;
+        let (set, way) = self.hot_place_of(hash)?;
+        self.drop_value_at(set, way);
         let len = bytes.len() + end.len();
-        let old = self.sets[set].places[way].value.take();
-        self.bytes -= old.as_ref().map_or(0, |value| value.reply.capacity());
-        if len > REPLY_BYTES_MAX.min(self.bytes_max / PARTS) {
-            return Some(false);
-        }
-        if self.bytes + len > self.bytes_max {
-            self.sweep(now);
-        }
-        if self.bytes + len > self.bytes_max {
-            return Some(false);
-        }
+        let until = self.until(as_of, said, len).filter(|until| *until > now);
+        let is_kept = until.map(|_| self.has_room(len, now));
+        let place = &mut self.sets[set].places[way];
+        let Some(until) = until.filter(|_| is_kept == Some(true)) else {
+            place.rests_until = now.plus(self.age_ns);
+            return is_kept;
+        };
         let mut reply = Vec::with_capacity(len);
         reply.extend_from_slice(bytes);
         reply.extend_from_slice(end);
         self.bytes += reply.capacity();
-        self.sets[set].places[way].value = Some(Value { reply, as_of });
-        Some(true)
+        let token = said.map_or(0, |said| said.token);
+        let AsOf { seen, generation, .. } = as_of;
+        place.value = Some(Arc::new(Value { reply, seen, generation, until, token, clears: self.clears }));
+        is_kept
+    }
+
+    /// Until when a reply of this length is worth to be kept, if it is at all.
+    fn until(&self, as_of: AsOf, said: Option<Said>, len: usize) -> Option<Instant> {
+        let by_age = as_of.sent.plus(self.age_ns);
+        let Some(said) = said else { return Some(by_age).filter(|_| !self.checks) };
+        // Two changes of an item without a token look alike.
+        let cannot_be_checked = self.checks && (said.token == 0 || len < self.checked_bytes_min);
+        if said.is_marked || cannot_be_checked {
+            return None;
+        }
+        // Whether a checked one still lives is asked, too.
+        let lives_ns = said.lives_ns.filter(|_| !self.checks);
+        Some(lives_ns.map_or(by_age, |lives_ns| by_age.min(as_of.sent.plus(lives_ns))))
+    }
+
+    fn has_room(&mut self, len: usize, now: Instant) -> bool {
+        if len > REPLY_BYTES_MAX.min(self.bytes_max / PARTS) {
+            return false;
+        }
+        if self.bytes + len > self.bytes_max {
+            self.sweep(now);
+        }
+        self.bytes + len <= self.bytes_max
+    }
+
+    /// What its server has said of the key with this hash: it has nothing.
+    pub(crate) fn drop_value(&mut self, hash: u64) {
+        if let Some((set, way)) = self.hot_place_of(hash) {
+            self.drop_value_at(set, way);
+        }
+    }
+
+    fn drop_value_at(&mut self, set: usize, way: usize) {
+        let old = self.sets[set].places[way].value.take();
+        self.bytes -= old.map_or(0, |value| value.reply.capacity());
+    }
+
+    /// Where the key with this hash is, if it is asked for often enough.
+    fn hot_place_of(&self, hash: u64) -> Option<(usize, usize)> {
+        let set = (hash >> 32) as usize % self.sets.len();
+        let is_hot = |place: &Place| place.hash == hash && place.points >= self.points_min;
+        Some((set, self.sets[set].places.iter().position(is_hot)?))
     }
 
     /// Drops what is too old, but not twice within a moment.
@@ -224,16 +304,21 @@ impl NearCache {
             return;
         }
         self.swept = now;
-        let age_ns = self.age_ns;
         for place in self.sets.iter_mut().flat_map(|set| &mut set.places) {
-            if let Some(value) = place.value.take_if(|value| value.as_of.sent.plus(age_ns) <= now) {
+            if let Some(value) = place.value.take_if(|value| value.until <= now) {
                 self.bytes -= value.reply.capacity();
             }
         }
     }
 
+    /// Whether the token of a value that was kept is still that of the server that is asked about it.
+    pub(crate) const fn may_compare(&self, value: &Value) -> bool {
+        value.clears == self.clears
+    }
+
     /// Drops all values: servers may have others.
     pub(crate) fn clear(&mut self) {
+        self.clears += 1;
         self.sets.iter_mut().flat_map(|set| &mut set.places).for_each(|place| place.value = None);
         self.bytes = 0;
     }

@@ -84,6 +84,16 @@ impl Verdict {
         self.failure.get_or_insert_with(|| Failure::Line { line: line.to_vec(), status });
     }
 
+    /// The server is asked in another way: what it said to this one does not count.
+    pub(crate) fn forgive(&mut self) {
+        (self.is_error, self.failure) = (false, None);
+    }
+
+    /// Whether a server took the request for a mistake.
+    pub(crate) const fn is_refused(&self) -> bool {
+        matches!(self.failure, Some(Failure::Line { status: Status::Error | Status::ClientError, .. }))
+    }
+
     /// Another loop has carried it out and got an error: how it went there, in a word.
     pub(crate) fn fail_elsewhere(&mut self, word: &'static str) {
         self.is_error = true;

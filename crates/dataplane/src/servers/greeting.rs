@@ -65,15 +65,20 @@ pub(crate) enum Greeted {
     Nonsense,
 }
 
-/// What is known of a server: how often in a row it closed its connection at a question, without a byte.
+/// What is known of a server: how often in a row it closed its connection at a question, without a byte; and what it knows besides.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Questions {
     at_first: u8,
     at_settings: u8,
+    /// It has named a version that knows `mg`, and has refused none since.
+    knows_meta: bool,
 }
 
 /// This number of times in a row is no accident: a server that is ending still has connections made to it.
 const CLOSED_MAX: u8 = 3;
+
+/// The first version of memcached that answers `mg` as its protocol.txt says since.
+const META_VERSION: [u32; 2] = [1, 6];
 
 /// What an excerpt has of a reply.
 const EXCERPT_BYTES: usize = 60;
@@ -134,6 +139,22 @@ impl Questions {
     /// Whether it may know `stats settings`.
     pub(crate) const fn may_know_settings(self) -> bool {
         self.at_settings < CLOSED_MAX
+    }
+
+    /// Whether it may be asked by `mg`.
+    #[inline]
+    pub(crate) const fn knows_meta(self) -> bool {
+        self.knows_meta
+    }
+
+    /// It has named its version.
+    pub(crate) fn note_version(&mut self, version: &Version) {
+        self.knows_meta = version.is_at_least(&META_VERSION);
+    }
+
+    /// It has refused `mg`, whatever version it names.
+    pub(crate) fn note_meta_refused(&mut self) {
+        self.knows_meta = false;
     }
 
     /// It has answered.

@@ -92,6 +92,8 @@ pub(crate) enum Purpose {
     Barrier,
     /// To learn whether its replies are in step.
     Step,
+    /// To mark an item as stale again, which was not asked for to be fetched anew.
+    Mark,
 }
 
 /// The key in the reply to a meta message.

@@ -542,7 +542,7 @@ impl Pipeline {
             match part.purpose() {
                 Purpose::Delete => lost.deletes += 1,
                 Purpose::Flush => lost.flush = true,
-                Purpose::Barrier | Purpose::Step => {}
+                Purpose::Barrier | Purpose::Step | Purpose::Mark => {}
                 Purpose::Request => {
                     lost.writes |= part.expected() != Expected::Retrieval && part.start() < self.out_start;
                 }

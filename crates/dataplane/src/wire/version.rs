@@ -32,6 +32,11 @@ impl Version {
         let numbers: Vec<u32> = front.split('.').map_while(|number| number.parse().ok()).collect();
         (!numbers.is_empty()).then_some(Self { numbers, text })
     }
+
+    /// Whether it is this one or a later one.
+    pub(crate) fn is_at_least(&self, numbers: &[u32]) -> bool {
+        self.numbers.as_slice() >= numbers
+    }
 }
 
 impl fmt::Display for Version {
@@ -87,6 +92,11 @@ mod tests {
         for pair in ascending.windows(2) {
             assert!(version(pair[0]).expect("one") < version(pair[1]).expect("one"), "{pair:?}");
         }
+        let knows = |text| version(text).expect("one").is_at_least(&[1, 6]);
+        assert_eq!(
+            ["1.4.39", "1.5.22", "1.6", "1.6.0", "1.6.45", "2"].map(knows),
+            [false, false, true, true, true, true]
+        );
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod limits;
 mod logins;
 mod memory;
 mod multigets;
+mod near_asked;
 mod near_cache;
 mod policies;
 mod reads;

@@ -4,7 +4,7 @@ use rand::Rng;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use weir_dataplane::{
-    AskOnce, Config, Multiget, OnFailure, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy,
+    AskOnce, Config, Multiget, NearCheck, OnFailure, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy,
 };
 use weir_routing::Placement;
 
@@ -92,6 +92,9 @@ impl Scenario {
         config.fill_wait_ns = delay_max_ns * [0, 1, 3, 40][(config.seed >> 3) as usize % 4];
         config.near_cache_entries = [0, 0, 2, 64][(config.seed >> 5) as usize % 4];
         config.near_cache_age_ns = delay_max_ns * [5, 1_000_000][(config.seed >> 7) as usize % 2];
+        config.near_cache_check = [NearCheck::Off, NearCheck::On][(config.seed >> 8) as usize % 2];
+        config.near_cache_check_bytes_min = 0;
+        config.near_cache_points_min = 1;
         config.on_failure = if rng.random_bool(0.3) { OnFailure::Degrade } else { OnFailure::Strict };
         if replicas > 1 {
             replicate(&mut config, rng);
@@ -167,6 +170,11 @@ impl Scenario {
     /// Whether replicas are equal when all is quiet, whatever has happened.
     pub(super) fn converges(&self) -> bool {
         self.reloads == 0 && self.replicas > 1
+    }
+
+    /// Whether clients read few keys again and again, so that values are kept.
+    pub(super) fn is_hot(&self) -> bool {
+        self.config.near_cache_entries > 0 && self.config.seed >> 10 & 1 == 1
     }
 
     pub(super) fn is_calm(&self) -> bool {

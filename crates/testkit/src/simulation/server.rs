@@ -234,6 +234,11 @@ impl SimulatedServer {
         }
     }
 
+    /// The same; whether it leaves out values whose token the proxy names.
+    pub(super) fn with_conditional_gets(self, is_conditional: bool) -> Self {
+        Self { memcached: self.memcached.with_conditional_gets(is_conditional), ..self }
+    }
+
     /// The same, as another proxy that closes its connections at `stats settings`.
     pub(super) fn without_settings(self) -> Self {
         Self { knows_no_settings: true, ..self }

@@ -110,7 +110,7 @@ impl World {
             slices: scenario.config.slice_bytes < usize::MAX,
             blind: scenario.hides_places(),
             races: scenario.races,
-            rereads: scenario.evictions > 0,
+            rereads: scenario.evictions > 0 || scenario.is_hot(),
             ordered: scenario.keeps_order(),
             agrees: scenario.is_calm() && scenario.reloads == 0,
         };
@@ -136,9 +136,13 @@ impl World {
             tables: vec![table],
             clients,
             servers: (0..scenario.servers)
-                .map(|_| match SimulatedServer::new(scenario.loops) {
-                    server if scenario.before_proxies => server.without_settings(),
-                    server => server,
+                .map(|_| {
+                    match SimulatedServer::new(scenario.loops)
+                        .with_conditional_gets(scenario.config.seed >> 9 & 1 == 1)
+                    {
+                        server if scenario.before_proxies => server.without_settings(),
+                        server => server,
+                    }
                 })
                 .collect(),
             quits: 0,

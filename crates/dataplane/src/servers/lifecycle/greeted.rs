@@ -78,6 +78,7 @@ impl Lifecycle {
         };
         self.connections[own].questions_mut().note_answered(question);
         if let Some(version) = version {
+            self.connections[own].questions_mut().note_version(&version);
             self.notices.tell(Happened::Version(server, version));
         }
         match question {

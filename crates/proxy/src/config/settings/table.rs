@@ -13,7 +13,8 @@ use super::{
     },
 };
 use weir_dataplane::{
-    AskOnce, JoinGets, Multiget, OnFailure, OnStale, ReadPolicy, ReadRepair, ReplicasRequired, WritePolicy,
+    AskOnce, JoinGets, Multiget, NearCheck, OnFailure, OnStale, ReadPolicy, ReadRepair, ReplicasRequired,
+    WritePolicy,
 };
 use weir_routing::{HashTag, KeyHash, Placement};
 
@@ -253,9 +254,12 @@ settings! {
         near_cache: Number<usize> { heading: REPLICAS, default: "0", value: "COUNT", most: "65536", engines: EVENT },
         /// How much memory these values may take in each loop. Raise it if near_full counts
         near_cache_bytes: Size { heading: REPLICAS, default: "8m", least: "4k", why: "no value would be kept", engines: EVENT },
-        /// How long after it was asked for a value may be answered: by this an item may outlive its time, and be older than what
-        /// another proxy wrote. Lower it if your clients cannot bear that
-        near_cache_age: Time { heading: REPLICAS, default: "1s", least: "1ms", most: "60s", why: "items would outlive their time for long", engines: EVENT },
+        /// How long after it was asked for a value may be answered: by this it may be older than what another proxy wrote. Lower it
+        /// if your clients cannot bear that, or turn --near-cache-check on
+        near_cache_age: Time { heading: REPLICAS, default: "1s", least: "1ms", most: "60s", why: "values would be old for long", engines: EVENT },
+        /// Whether its server is asked, before a value is answered, if the item has changed: on or off. Turn it on where others
+        /// write the keys, too, and values are long: only their way is saved (docs/operate/hot-keys.md)
+        near_cache_check: Choice<NearCheck> { heading: REPLICAS, default: "off", engines: EVENT },
         /// Client connections at once, over all loops; more get an error and are closed. Raise it together with the limit of file
         /// descriptors: with too few of them it is lowered, as the log says at the start (docs/operate/run.md)
         max_connections: Number<usize> { heading: LIMITS, default: "10000", place: Place::DefaultPool, least: "1", why: "no client could connect" },
