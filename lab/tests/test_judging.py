@@ -44,14 +44,17 @@ def curve_runs(
     night: bool = False,
 ) -> list[MeasuredRun]:
     """Blocks that differ by 5 %; at ``night`` a block has the last three levels, and one or two of the others: one of eight layouts."""
-    runs, layout = [], np.random.default_rng(int(rng.integers(8)))
+    runs, seed = [], int(rng.integers(8))
+    layout = np.random.default_rng(seed) if night else None
     for block in range(blocks):
         common = rng.normal(0.0, 0.05)
         there = list(range(len(truth)))
-        if night and block > 0:
+        if layout is not None and block > 0:
             there = sorted({*range(len(truth) - 3, len(truth)), *layout.integers(0, len(truth), 2).tolist()})
+        noise = rng.normal(0.0, spread, len(there)).tolist()
         runs += [
-            MeasuredRun(level, truth[level] * math.exp(common + rng.normal(0.0, spread)), block) for level in there
+            MeasuredRun(level, truth[level] * math.exp(common + own), block)
+            for level, own in zip(there, noise, strict=True)
         ]
     return runs
 
@@ -255,8 +258,9 @@ def decided_by_five_blocks(spread: float, draws: int) -> dict[str, float]:
         runs = []
         for block in range(5):
             common = rng.normal(0.0, 0.03)
-            for place, rate in enumerate([*truth, *(1.1 * truth)]):
-                runs.append(MeasuredRun(place, rate * math.exp(common + rng.normal(0.0, spread)), block))
+            noise = rng.normal(0.0, spread, 2 * truth.size).tolist()
+            for place, (rate, own) in enumerate(zip([*truth, *(1.1 * truth)], noise, strict=True)):
+                runs.append(MeasuredRun(place, rate * math.exp(common + own), block))
         model = LogModel(runs)
         same, more = model.contrast({6: 1.0, 5: -1.0}), model.contrast({15: 1.0, 6: -1.0})
         decided["maximum"] += plateau_of(model, range(9)).shown

@@ -82,7 +82,7 @@ def spread_of(fit: Fit) -> Spread:
 
     Reference: Bartlett, Proc. R. Soc. A 160 (1937); for residuals of block designs O'Neill and Mathews, Biometrics 58 (2002).
     """
-    own = _own_freedom(fit.layout)
+    own = fit.layout.own_freedom
     squares = fit.layout.cell_sums(fit.residuals**2)
     known = own >= _OWN_FREEDOM_MIN
     sds = {name: math.sqrt(squares[place] / own[place]) for place, name in enumerate(fit.layout.cells) if known[place]}
@@ -107,6 +107,8 @@ def dependence_of(fit: Fit) -> Dependence | None:
 
 @dataclass(frozen=True)
 class _Draws:
+    """Values of both statistics in ascending order."""
+
     bartlett: NDArray[np.float64]
     lag1: NDArray[np.float64]
 
@@ -119,17 +121,13 @@ def _draws(layout: Layout) -> _Draws:
     if layout not in _drawn:
         errors = layout.left_over(np.random.default_rng(_SEED).standard_normal((layout.runs, _DRAWS)))
         squares = layout.cell_sums(errors**2)
-        own = _own_freedom(layout)
+        own = layout.own_freedom
         known = own >= _OWN_FREEDOM_MIN
         _drawn[layout] = _Draws(
-            _bartlett(squares[known], own[known]) if known.sum() >= 2 else np.zeros(0),
-            _lag1(errors, layout.order) if layout.order is not None else np.zeros(0),
+            np.sort(_bartlett(squares[known], own[known])) if known.sum() >= 2 else np.zeros(0),
+            np.sort(_lag1(errors, layout.order)) if layout.order is not None else np.zeros(0),
         )
     return _drawn[layout]
-
-
-def _own_freedom(layout: Layout) -> NDArray[np.float64]:
-    return layout.cell_sums(1.0 - layout.leverage)
 
 
 def _bartlett(squares: NDArray[np.float64], freedoms: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -146,6 +144,6 @@ def _lag1(residuals: NDArray[np.float64], order: NDArray[np.intp]) -> NDArray[np
 
 
 def _share_above(observed: float, drawn: NDArray[np.float64]) -> float:
-    """P value of a Monte Carlo test: the observed one counts as one of the draws (Barnard 1963), and a tie as above."""
+    """P value of a Monte Carlo test by draws in ascending order: the observed one counts as one (Barnard 1963), and a tie as above."""
     reach = observed - 1e-9 * abs(observed)
-    return float((1 + np.count_nonzero(drawn >= reach)) / (1 + drawn.size))
+    return float((1 + drawn.size - int(np.searchsorted(drawn, reach))) / (1 + drawn.size))

@@ -17,7 +17,6 @@ import numpy as np
 from scipy.special import stdtr, stdtrit
 
 from weir_lab.theory.linear.checks import Spread, spread_of
-from weir_lab.theory.linear.layout import LayoutError
 from weir_lab.theory.linear.simultaneous import max_t_p, max_t_quantile
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
     from weir_lab.theory.linear.fit import Estimate, Fit
 
-__all__ = ["Contrast", "ErrorFrom", "beyond", "compare", "own_or_pooled"]
+__all__ = ["Contrast", "ErrorFrom", "beyond", "compare", "own_or_pooled", "p_beyond", "tail_above"]
 
 
 class ErrorFrom(StrEnum):
@@ -106,8 +105,7 @@ def compare(
 
 
 def _pooled(fit: Fit, contrasts: Sequence[Mapping[Any, float]], level: float) -> list[Contrast]:
-    estimates = [fit.contrast(one) for one in contrasts]
-    correlation = _correlation(fit, contrasts)
+    estimates, correlation = fit.contrasts(contrasts)
     quantile = max_t_quantile(correlation, fit.freedom, level)
     return [
         _contrast(one, quantile, max_t_p(_t(one), correlation, fit.freedom), level, len(contrasts), ErrorFrom.ALL)
@@ -115,19 +113,11 @@ def _pooled(fit: Fit, contrasts: Sequence[Mapping[Any, float]], level: float) ->
     ]
 
 
-def _correlation(fit: Fit, contrasts: Sequence[Mapping[Any, float]]) -> NDArray[np.float64]:
-    forms = np.array([fit.spread_of(fit.layout.weights_of(one)) for one in contrasts])
-    lengths = np.linalg.norm(forms, axis=1)
-    if (lengths == 0.0).any():
-        raise LayoutError("A contrast without weights compares nothing.")
-    # Rounding in the last digits would make equal designs different keys.
-    correlation = np.round((forms @ forms.T) / np.outer(lengths, lengths), 12)
-    np.fill_diagonal(correlation, 1.0)
-    return np.asarray(correlation)
-
-
 def beyond(
-    fit: Fit, contrasts: Sequence[Mapping[Any, float]], limit: float, spread: Spread | None = None
+    fit: Fit,
+    contrasts: Sequence[Mapping[Any, float]],
+    limit: float,
+    spread: Spread | None = None,
 ) -> list[tuple[Estimate, float]]:
     """Each contrast with a p value for lying at ``limit`` or below, two-sided and for all of them together; 1 where it lies there.
 
@@ -137,23 +127,20 @@ def beyond(
         return []
     if not (spread or spread_of(fit)).equal:
         own = [_own_error(fit, one)[0] for one in contrasts]
-        return [(one, min(1.0, len(contrasts) * 2.0 * _tail(one, limit))) for one in own]
-    estimates = [fit.contrast(one) for one in contrasts]
-    correlation = _correlation(fit, contrasts)
-    found = []
-    for one in estimates:
-        single = _tail(one, limit)
-        if single >= 0.5:
-            found.append((one, 1.0))
-        elif single == 0.0:
-            found.append((one, 0.0))
-        else:
-            t = (one.value - limit) / one.standard_error
-            found.append((one, max_t_p(t, correlation, fit.freedom)))
-    return found
+        return [(one, min(1.0, len(contrasts) * 2.0 * tail_above(one, limit))) for one in own]
+    estimates, correlation = fit.contrasts(contrasts)
+    return [(one, p_beyond(one, limit, correlation)) for one in estimates]
 
 
-def _tail(estimate: Estimate, limit: float) -> float:
+def p_beyond(one: Estimate, limit: float, correlation: NDArray[np.float64]) -> float:
+    """What `beyond` says of one of several contrasts with the pooled error and this correlation."""
+    single = tail_above(one, limit)
+    if single >= 0.5 or single == 0.0:
+        return float(single >= 0.5)
+    return max_t_p((one.value - limit) / one.standard_error, correlation, one.freedom)
+
+
+def tail_above(estimate: Estimate, limit: float) -> float:
     """Chance of an estimate so far above the limit where the truth is the limit; data without spread are exact."""
     if estimate.standard_error == 0.0:
         return float(estimate.value <= limit)

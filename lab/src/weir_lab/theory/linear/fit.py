@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -82,9 +82,7 @@ class Fit:
     @cached_property
     def means(self) -> NDArray[np.float64]:
         """Means of cells, adjusted to equal blocks and an equal covariate; only their contrasts mean something."""
-        return np.asarray(
-            self.layout.cell_means(self.y) - self.layout.cell_means(self.layout.columns) @ self.coefficients
-        )
+        return np.asarray(self.layout.cell_means(self.y) - self.layout.column_means @ self.coefficients)
 
     def contrast(self, contrast: Mapping[Any, float]) -> Estimate:
         """A sum of weights × means of cells, with the pooled error. Weights add up to 0. `LayoutError` where blocks do not allow it."""
@@ -95,10 +93,7 @@ class Fit:
 
     def spread_of(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """The estimate's linear form in the runs: the covariance of two contrasts is σ² times the product of theirs."""
-        u, s, v = self.layout.basis
-        apart = weights @ self.layout.cell_means(self.layout.columns)
-        own = (weights / self.layout.counts)[self.layout.cell]
-        return np.asarray(own - u @ ((apart @ v) / s))
+        return _forms(self.layout, weights)
 
     def _estimable(self, contrast: Mapping[Any, float]) -> NDArray[np.float64]:
         weights = self.layout.weights_of(contrast)
@@ -109,31 +104,46 @@ class Fit:
             )
         return weights
 
+    def contrasts(self, contrasts: Sequence[Mapping[Any, float]]) -> tuple[list[Estimate], NDArray[np.float64]]:
+        """`contrast` of each, and the correlation of their estimates, which follows from the layout alone."""
+        weights = np.array([self._estimable(one) for one in contrasts])
+        lengths, correlation = _spreads(self.layout, weights.tobytes())
+        values, errors = (weights @ self.means).tolist(), (self.error_sd * lengths).tolist()
+        return [Estimate(value, error, self.freedom) for value, error in zip(values, errors, strict=True)], correlation
+
     def contrast_by_block(self, contrast: Mapping[Any, float]) -> Estimate:
         """The same from whole blocks alone: one value per block that has all cells of the contrast, t over those.
 
         Holds whatever the spread of each cell, for it only takes the blocks' values to be alike. With two cells it is the paired t.
         """
-        weights, layout = self.layout.weights_of(contrast), self.layout
-        if layout.block is None:
-            raise LayoutError("These runs have no blocks.")
-        needed, values, slopes = np.flatnonzero(weights), [], []
-        adjusted, covariate = self._without_covariate()
-        for block in range(len(layout.blocks)):
-            here = [(layout.block == block) & (layout.cell == cell) for cell in needed]
-            if all(runs.any() for runs in here):
-                parts = [(weights[cell], runs) for cell, runs in zip(needed, here, strict=True)]
-                values.append(math.fsum(weight * float(adjusted[runs].mean()) for weight, runs in parts))
-                slopes.append(math.fsum(weight * float(covariate[runs].mean()) for weight, runs in parts))
-        if len(values) < 2:
-            raise LayoutError(f"{len(values)} blocks have all cells of this contrast; 2 are needed.")
-        data = np.array(values)
+        weights = self.layout.weights_of(contrast)
+        needed = np.flatnonzero(weights)
+        counts, adjusted, covariate = self._by_block
+        here = np.flatnonzero((counts[:, needed] > 0).all(axis=1))
+        if here.size < 2:
+            raise LayoutError(f"{here.size} blocks have all cells of this contrast; 2 are needed.")
+        data, slopes = (
+            (sums[np.ix_(here, needed)] / counts[np.ix_(here, needed)]) @ weights[needed]
+            for sums in (adjusted, covariate)
+        )
         error = float(data.std(ddof=1)) / math.sqrt(data.size)
         return Estimate(
-            float(data.mean()),
-            math.hypot(error, float(np.mean(slopes)) * self._last_error()),
-            float(data.size - 1),
+            float(data.mean()), math.hypot(error, float(slopes.mean()) * self._last_error()), float(data.size - 1)
         )
+
+    @cached_property
+    def _by_block(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Blocks × cells: number of runs, and the sums of `_without_covariate` over them."""
+        layout = self.layout
+        if layout.block is None:
+            raise LayoutError("These runs have no blocks.")
+        shape = len(layout.blocks), len(layout.cells)
+        places = layout.block * shape[1] + layout.cell
+        counts, adjusted, covariate = (
+            np.bincount(places, weights=values, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
+            for values in (np.ones(layout.runs), *self._without_covariate())
+        )
+        return counts, adjusted, covariate
 
     def contrast_by_cell(self, contrast: Mapping[Any, float]) -> Estimate:
         """The same with each cell's own spread and no blocks: Welch's, with Satterthwaite's degrees of freedom."""
@@ -158,7 +168,7 @@ class Fit:
         spread takes the pooled one. Degrees of freedom after Satterthwaite.
         """
         weights, layout = self._estimable(contrast), self.layout
-        own = layout.cell_sums(1.0 - layout.leverage)
+        own = layout.own_freedom
         squares = layout.cell_sums(self.residuals**2)
         shares = layout.cell_sums(self.spread_of(weights) ** 2)
         parts, freedoms, pooled = [], [], 0.0
@@ -175,11 +185,7 @@ class Fit:
     @property
     def complete(self) -> bool:
         """Whether every block has every cell."""
-        layout = self.layout
-        if layout.block is None:
-            return False
-        pairs = np.unique(np.stack([layout.block, layout.cell]), axis=1)
-        return int(pairs.shape[1]) == len(layout.blocks) * len(layout.cells)
+        return self.layout.block is not None and bool((self._by_block[0] > 0).all())
 
     def _without_covariate(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Runs at an equal covariate, and the covariate; without one, the runs and zeros."""
@@ -227,7 +233,7 @@ class Fit:
         if cell not in layout.places:
             raise LayoutError(f"No run of the cell {cell}; there are {', '.join(map(str, layout.cells))}.")
         place = layout.places[cell]
-        apart = layout.cell_means(layout.columns)[place] - self._reference
+        apart = layout.column_means[place] - self._reference
         _, s, v = layout.basis
         if apart.size and float(np.linalg.norm(apart - v @ (v.T @ apart))) > _CONNECTED:
             raise LayoutError(
@@ -307,6 +313,28 @@ def fit(layout: Layout, y: ArrayLike) -> Fit:
     if sse <= floor:
         residuals, sse = np.zeros_like(residuals), 0.0
     return Fit(layout, data, residuals, sse)
+
+
+def _forms(layout: Layout, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Linear form in the runs of a contrast, or of several, one in each row."""
+    u, s, v = layout.basis
+    apart = weights @ layout.column_means
+    own = (weights / layout.counts)[..., layout.cell]
+    return np.asarray(own - ((apart @ v) / s) @ u.T)
+
+
+# Responses of the same runs share a layout, and ask for the same contrasts of it.
+@lru_cache(maxsize=1024)
+def _spreads(layout: Layout, weights: bytes) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Of contrasts, one in each row: the standard error of each in units of σ, and their correlation."""
+    forms = _forms(layout, np.frombuffer(weights).reshape(-1, len(layout.cells)))
+    lengths = np.linalg.norm(forms, axis=1)
+    if (lengths == 0.0).any():
+        raise LayoutError("A contrast without weights compares nothing.")
+    # Rounding in the last digits would make equal designs different keys.
+    correlation = np.round((forms @ forms.T) / np.outer(lengths, lengths), 12)
+    np.fill_diagonal(correlation, 1.0)
+    return lengths, correlation
 
 
 def _satterthwaite(value: float, parts: list[float], freedoms: list[float], more: float = 0.0) -> Estimate:

@@ -95,6 +95,16 @@ class Layout:
         """How much each run pulls its own prediction, between 0 and 1: the diagonal of the hat matrix."""
         return np.asarray(1.0 / self.counts[self.cell] + (self.basis[0] ** 2).sum(axis=1))
 
+    @cached_property
+    def own_freedom(self) -> NDArray[np.float64]:
+        """Degrees of freedom of the error that are those of each cell's own residuals."""
+        return self.cell_sums(1.0 - self.leverage)
+
+    @cached_property
+    def column_means(self) -> NDArray[np.float64]:
+        """Means of the columns by cell."""
+        return self.cell_means(self.columns)
+
     def left_over(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """What cells, blocks and covariate do not explain of one or more columns."""
         u = self.basis[0]
@@ -117,9 +127,18 @@ class Layout:
         """Index of each cell."""
         return {name: place for place, name in enumerate(self.cells)}
 
+    @cached_property
+    def connected(self) -> bool:
+        """Whether blocks leave every contrast a unique estimate: those of each cell against the first are enough to know."""
+        apart, v = self.column_means - self.column_means[0], self.basis[2]
+        left = np.linalg.norm(apart - (apart @ v) @ v.T, axis=1)
+        return bool((left <= 1e-7 * np.maximum(1.0, np.linalg.norm(apart, axis=1))).all())
+
     def estimable(self, weights: NDArray[np.float64]) -> bool:
         """Whether blocks leave this contrast a unique estimate: not where they share no cell, say."""
-        apart, v = weights @ self.cell_means(self.columns), self.basis[2]
+        if self.connected:
+            return True
+        apart, v = weights @ self.column_means, self.basis[2]
         return bool(np.linalg.norm(apart - v @ (v.T @ apart)) <= 1e-6 * max(1.0, float(np.linalg.norm(apart))))
 
 

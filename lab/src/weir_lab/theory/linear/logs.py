@@ -196,11 +196,7 @@ class LogModel:
 
     def difference(self, baseline: Hashable, treatment: Hashable) -> Estimate:
         """Log of treatment over baseline with its standard error, for whoever needs another interval than that of `changes`."""
-        contrast = {treatment: 1.0, baseline: -1.0}
-        chosen = self.fit_for([contrast])
-        spread = self.spread if chosen is self.fit else spread_of(chosen)
-        (found,) = compare(chosen, [contrast], spread=spread)
-        return Estimate(found.value, found.standard_error, found.freedom)
+        return self.contrast({treatment: 1.0, baseline: -1.0})
 
     def contrast(self, weights: Mapping[Hashable, float]) -> Estimate:
         """A sum of weights × logarithms of cells, weights adding up to 0, with the error that the check of equal spread allows."""

@@ -13,17 +13,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from scipy.special import stdtr, stdtrit
+from scipy.special import stdtrit
 
 from weir_lab.theory.linear.checks import spread_of
-from weir_lab.theory.linear.contrasts import beyond
+from weir_lab.theory.linear.contrasts import beyond, p_beyond, tail_above
 from weir_lab.theory.linear.layout import LayoutError
 from weir_lab.theory.stats import Interval
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from weir_lab.theory.linear.checks import Spread
     from weir_lab.theory.linear.fit import Estimate, Fit
@@ -83,13 +87,14 @@ def plateau_of(
     if len(set(levels)) < 2:
         raise LayoutError("A maximum needs at least two levels.")
     fit, spread = _fit_for(model, levels)
-    means = _means(fit, levels)
-    sure, nearest = _surest(fit, spread, means, math.log(share))
-    shown = tuple(level for level in levels if sure[level] <= alpha)
-    least = min(sure.values())
+    means, limit = _means(fit, levels), math.log(share)
+    known = _known(fit, spread, levels, limit)
+    shown = tuple(level for level in levels if known[level].is_at_most(alpha))
+    surest, least = _surest(known, means)
     largest = max(levels, key=lambda level: means[level])
     if not shown:
-        return Plateau(share, (), largest, least, None, None, _times_more(nearest, math.log(share), alpha))
+        more = _times_more(known[surest].against, limit, alpha)
+        return Plateau(share, (), largest, least, None, None, more)
     pooled = model.pooled(shown)
     values = [value for level in shown for value in model.values[level]]
     mean = math.fsum(math.fsum(model.values[level]) / len(model.values[level]) for level in shown) / len(shown)
@@ -110,45 +115,99 @@ def _means(fit: Fit, levels: Sequence[Hashable]) -> dict[Hashable, float]:
     return {level: known[level] for level in levels}
 
 
-def _surest(
-    fit: Fit, spread: Spread, means: Mapping[Hashable, float], limit: float
-) -> tuple[dict[Hashable, float], list[tuple[Estimate, int]]]:
-    """For each level its p value against whatever may be the largest; and the contrasts that keep the best level from being shown."""
-    levels = list(means)
-    worst = dict.fromkeys(levels, 0.0)
-    decides: dict[Hashable, list[tuple[Estimate, int]]] = {level: [] for level in levels}
-    for base in sorted(levels, key=lambda level: -means[level]):
+@dataclass(frozen=True)
+class _Against:
+    """A level against one that may be the largest: between which numbers its p value lies, and what it takes to know it."""
+
+    estimate: Estimate
+    family: int
+    low: float
+    high: float
+    limit: float = 0.0
+    correlation: NDArray[np.float64] | None = None
+
+    @property
+    def p(self) -> float:
+        """The value itself."""
+        if self.correlation is None:
+            return self.high
+        return p_beyond(self.estimate, self.limit, self.correlation)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is known of a level by its contrasts against all others: the least sure of them decides.
+
+    A p value of several contrasts together takes an integral. It lies between that of one alone and Bonferroni's, which cost nothing, and
+    is taken only where these leave open what is asked.
+    """
+
+    against: tuple[_Against, ...]
+
+    @cached_property
+    def low(self) -> float:
+        """The p value is no smaller."""
+        return max(one.low for one in self.against)
+
+    @cached_property
+    def p(self) -> float:
+        """The largest of all."""
+        worst = 0.0
+        for one in sorted(self.against, key=lambda one: -one.high):
+            if one.high <= worst:
+                break
+            worst = max(worst, one.p)
+        return worst
+
+    def is_at_most(self, alpha: float) -> bool:
+        """Whether the p value is."""
+        if self.low > alpha:
+            return False
+        return all(one.high <= alpha for one in self.against) or self.p <= alpha
+
+
+def _known(fit: Fit, spread: Spread, levels: Sequence[Hashable], limit: float) -> dict[Hashable, _Known]:
+    """Of each level, against whatever may be the largest."""
+    against: dict[Hashable, list[_Against]] = {level: [] for level in levels}
+    family = len(levels) - 1
+    for base in levels:
         others = [level for level in levels if level != base]
-        if all(_settled(fit, spread, level, base, limit, worst[level], len(others)) for level in others):
-            continue
-        found = beyond(fit, [{level: 1.0, base: -1.0} for level in others], limit, spread)
-        for level, (estimate, p) in zip(others, found, strict=True):
-            decides[level].append((estimate, len(others)))
-            worst[level] = max(worst[level], p)
-    return worst, decides[min(levels, key=lambda level: (worst[level], -means[level]))]
+        contrasts = [{level: 1.0, base: -1.0} for level in others]
+        if spread.equal:
+            estimates, correlation = fit.contrasts(contrasts)
+            for level, one in zip(others, estimates, strict=True):
+                single = tail_above(one, limit)
+                if single >= 0.5 or single == 0.0:
+                    against[level].append(_Against(one, family, float(single >= 0.5), float(single >= 0.5)))
+                else:
+                    high = min(1.0, 2.0 * family * single)
+                    against[level].append(_Against(one, family, 2.0 * single, high, limit, correlation))
+        else:
+            for level, (one, p) in zip(others, beyond(fit, contrasts, limit, spread), strict=True):
+                against[level].append(_Against(one, family, p, p))
+    return {level: _Known(tuple(found)) for level, found in against.items()}
 
 
-def _settled(
-    fit: Fit, spread: Spread, level: Hashable, base: Hashable, limit: float, worst: float, family: int
-) -> bool:
-    """Whether this contrast cannot be less sure than what is known already: by Bonferroni's bound, which costs nothing."""
-    if not spread.equal or worst == 0.0:
-        return False
-    if worst >= 1.0:
-        return True
-    one = fit.contrast({level: 1.0, base: -1.0})
-    if one.standard_error == 0.0:
-        return one.value > limit
-    return family * 2.0 * float(stdtr(one.freedom, -(one.value - limit) / one.standard_error)) <= worst
+def _surest(known: Mapping[Hashable, _Known], means: Mapping[Hashable, float]) -> tuple[Hashable, float]:
+    """The level with the smallest p value, and that; of several the one with the largest mean."""
+    first, *others = sorted(known, key=lambda level: (known[level].low, -means[level]))
+    best, least = first, known[first].p
+    for level in others:
+        if known[level].low > least:
+            break
+        if (known[level].p, -means[level]) < (least, -means[best]):
+            best, least = level, known[level].p
+    return best, least
 
 
-def _times_more(contrasts: Sequence[tuple[Estimate, int]], limit: float, alpha: float) -> float:
+def _times_more(contrasts: Sequence[_Against], limit: float, alpha: float) -> float:
     """Until the last of them lies above the limit, by Bonferroni's quantile."""
     times = 1.0
-    for one, family in contrasts:
-        away = one.value - limit
+    for one in contrasts:
+        away = one.estimate.value - limit
         if away <= 0.0:
             return math.inf
-        quantile = float(stdtrit(one.freedom, 1.0 - alpha / (2.0 * family)) + stdtrit(one.freedom, _POWER))
-        times = max(times, (quantile * one.standard_error / away) ** 2)
+        freedom = one.estimate.freedom
+        quantile = float(stdtrit(freedom, 1.0 - alpha / (2.0 * one.family)) + stdtrit(freedom, _POWER))
+        times = max(times, (quantile * one.estimate.standard_error / away) ** 2)
     return times

@@ -40,8 +40,13 @@ def max_t_quantile(correlation: NDArray[np.float64], freedom: float, level: floa
         raise ValueError(f"A confidence level lies between 0 and 1, not {level}.")
     if _single(correlation):
         return float(stdtrit(freedom, 0.5 + level / 2.0))
-    size = correlation.shape[0]
-    reach, dimensions = _reach(correlation.tobytes(), size)
+    return _quantile(correlation.tobytes(), correlation.shape[0], freedom, level)
+
+
+# All responses of a design ask for the same.
+@lru_cache(maxsize=256)
+def _quantile(correlation: bytes, size: int, freedom: float, level: float) -> float:
+    reach, dimensions = _reach(correlation, size)
     low = float(stdtrit(freedom, 0.5 + level / 2.0))
     high = float(stdtrit(freedom, 1.0 - (1.0 - level) / (2.0 * size))) * (1.0 + 1e-9)
     for _ in range(_STEPS):
