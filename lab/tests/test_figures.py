@@ -5,15 +5,28 @@ from __future__ import annotations
 import csv
 import re
 from html import unescape
+from pathlib import Path
 from urllib.parse import unquote
-from xml.etree import ElementTree
 
 import pytest
 
 from weir_lab.report.common import mark_of
 from weir_lab.report.page.blocks import Figure, Report, Section
-from weir_lab.report.page.charts import LOOKS, Axis, Bar, Line, Mark, Panel, draw, shared_reaches
-from weir_lab.report.page.data import figure_csv
+from weir_lab.report.page.charts import (
+    COLOURS,
+    DASHES,
+    LOOKS,
+    Axis,
+    Bar,
+    Line,
+    Look,
+    Mark,
+    Panel,
+    draw,
+    shared_reaches,
+)
+from weir_lab.report.page.data import data_files, figure_csv
+from weir_lab.report.page.data import data_of as data_behind
 from weir_lab.report.page.html import figure_html, html_page
 
 RUNS = ((1, 10.0), (2, 14.0), (4, 12.0))
@@ -42,35 +55,91 @@ def data_of(html: str) -> list[list[str]]:
     return list(csv.reader(unquote(unescape(links[0])).splitlines()))
 
 
+def lines_of(path: str) -> list[list[tuple[float, float]]]:
+    """The places of a path of straight lines, each line apart."""
+    found = []
+    for part in path.split("M")[1:]:
+        numbers = [float(one) for one in re.findall(r"-?(?:\d+(?:\.\d+)?|\.\d+)", part)]
+        x, y = 0.0, 0.0
+        places = []
+        for across, down in zip(numbers[::2], numbers[1::2], strict=True):
+            x, y = x + across, y + down
+            places.append((x, y))
+        found.append(places)
+    return found
+
+
+def runs_of(drawn: str) -> list[list[list[tuple[float, float]]]]:
+    """Of each series the places of its runs, block by block."""
+    return [lines_of(path) for path in re.findall(r'<path class="r c\d" d="([^"]*)"', drawn)]
+
+
 def test_every_run_stands_behind_its_mean_in_the_order_of_blocks() -> None:
-    drawn = draw(Panel("reads", Axis("Clients", log=True), Axis("X"), lines()), "reads")
-    root = ElementTree.fromstring(drawn)
-    dots = [part.attrib["d"] for part in root.iter() if "r" in part.attrib.get("class", "").split()]
-    assert [path.count("h0") for path in dots] == [9, 9]
-    places = [tuple(map(float, place)) for place in re.findall(r"M([\d.]+) ([\d.]+)h0", dots[0])]
-    for three in (places[:3], places[3:6], places[6:]):
+    series = runs_of(draw(Panel("reads", Axis("Clients", log=True), Axis("X"), lines()), "reads"))
+    assert [[len(block) for block in blocks] for blocks in series] == [[3, 3, 3], [3, 3, 3]]
+    for three in zip(*series[0], strict=True):
         xs, ys = zip(*three, strict=True)
         assert xs[0] < xs[1] < xs[2]
         assert ys[1] < ys[2] < ys[0]  # upwards on the page is less
 
 
-def test_runs_of_a_block_can_be_joined() -> None:
-    drawn = draw(Panel("reads", Axis("Clients"), Axis("X"), lines()), "reads")
-    joined = re.findall(r'<path class="j c\d" d="([^"]*)"', drawn)
-    assert [(path.count("M"), path.count("L")) for path in joined] == [(3, 6), (3, 6)]
+def test_runs_of_a_block_are_dots_that_can_be_joined() -> None:
+    page = html_page(report_of(figure()))
+    assert ".r { fill: none; stroke-width: 0;" in page
+    assert "figure:has(.kj:checked) .r { stroke-width: 1; }" in page
+    dots = re.findall(r"\.r\.(\w+) \{ marker: url\(#([^)]+)\); \}", page)
+    assert {colour for colour, _ in dots} == set(COLOURS)
+    assert all(page.count(f'<marker id="{dot}"') == 1 for _, dot in dots)
 
 
-def test_a_mean_tells_its_runs() -> None:
+def test_a_block_with_one_run_has_its_dot() -> None:
+    some = Line("some", (mark(1.0, ((1, 10.0), (2, 14.0))), mark(2.0, ((1, 11.0), (3, 12.0)))), LOOKS[0])
+    drawn = draw(Panel("reads", Axis("Clients"), Axis("X"), (some,)), "reads")
+    assert [[len(block) for block in blocks] for blocks in runs_of(drawn)] == [[2]]
+    (alone,) = re.findall(r'<path class="o c0" d="([^"]*)"', drawn)
+    assert alone.count("h0") == 2
+
+
+def test_a_mean_shows_its_runs() -> None:
     drawn = draw(Panel("reads", Axis("Clients"), Axis("X (requests/s)"), lines()), "reads")
-    assert "3 runs; by block: 1: 10, 2: 14, 4: 12" in drawn
+    assert "3 runs: 10 (block 1), 14 (block 2), 12 (block 4)</title>" in drawn
+    whole = Line("whole", (mark(1.0, ((1, 10.0), (2, 14.0))),), LOOKS[0])
+    assert "2 runs: 10, 14</title>" in draw(Panel("reads", Axis("Clients"), Axis("X"), (whole,)), "reads")
 
 
 def test_runs_far_from_their_mean_are_inside_the_axes() -> None:
     far = Line("far", (mark(1.0, ((1, 1.0), (2, 900.0))), mark(2.0)), LOOKS[0])
     for log in (False, True):
         drawn = draw(Panel("reads", Axis("Clients"), Axis("X", log=log), (far,)), "reads", 360.0, 250.0)
-        places = [float(y) for y in re.findall(r"M[\d.]+ ([\d.]+)h0", drawn)]
-        assert all(20.0 <= y <= 210.0 for y in places)
+        (blocks,) = runs_of(drawn)
+        assert all(20.0 <= y <= 210.0 for block in blocks for _, y in block)
+
+
+@pytest.mark.parametrize("dash", DASHES)
+def test_every_dash_is_one_of_the_page(dash: str) -> None:
+    page = html_page(report_of(figure()))
+    line = Line("one", (mark(1.0), mark(2.0)), Look("c0", "o", dash))
+    drawn = draw(Panel("reads", Axis("Clients"), Axis("X"), (line,)), "reads")
+    found = re.search(r'<path class="l c0(?: (d\d))?"', drawn)
+    assert found is not None
+    assert not dash or f".{found[1]} {{ stroke-dasharray: {dash}; }}" in page
+    with pytest.raises(ValueError, match="no dash"):
+        Look("c0", "o", "1 1 1")
+
+
+def test_a_mark_takes_few_bytes() -> None:
+    """A page of a whole study has some two thousand of them, and is to stay below 1 MB."""
+
+    def size(marks: int) -> int:
+        many = tuple(Mark(1e3 * x, 1e5 / (1 + x), 0.9e5 / (1 + x), 1.1e5 / (1 + x)) for x in range(marks))
+        drawn = draw(Panel("reads", Axis("Clients"), Axis("X"), (Line("a", many, LOOKS[0]),)), "reads")
+        return len(re.sub(r"<title>.*?</title>", "<title></title>", drawn))
+
+    assert (size(100) - size(50)) / 50 < 110
+
+
+def report_of(*figures: Figure) -> Report:
+    return Report("r", "R", "about", "quick", "local", ("x",), (Section("s", "S", "q", "h", blocks=figures),), (), {})
 
 
 def test_a_logarithmic_axis_says_so_and_its_data_keep_the_plain_label() -> None:
@@ -102,7 +171,9 @@ def test_panels_share_their_y_axis_where_none_is_squashed(panels: list[Panel], *
     assert len(set(reaches)) == 1
     assert (reaches[0] is not None) is shared
     html = figure_html(figure(*panels), 1)
-    ticks = [tuple(re.findall(r'class="ny"[^>]*>([^<]+)<', svg)) for svg in html.split('<svg class="chart"')[1:]]
+    names = [re.search(r'<g class="ny"[^>]*>(.*?)</g>', svg) for svg in html.split('<svg class="chart"')[1:]]
+    ticks = [tuple(re.findall(r">([^<]+)<", found[1])) for found in names if found]
+    assert len(ticks) == len(panels)
     if shared:
         assert len(set(ticks)) == 1
         assert float(ticks[0][-1]) >= 15.0 or panels[0].y.log
@@ -134,9 +205,7 @@ def test_every_entry_of_the_legend_hides_its_series() -> None:
     drawn = re.findall(r'class="(?:f c\d )?y(\d+)"', html)
     assert set(drawn) == {number for number, _ in boxes}
     assert drawn.count("0") == 2  # the dotted line goes with the line of its look
-    page = html_page(
-        Report("r", "R", "about", "quick", "local", ("x",), (Section("s", "S", "q", "h", blocks=(figure(),)),), (), {})
-    )
+    page = html_page(report_of(figure()))
     hidden = re.findall(r"figure:has\(\.k(\d+):not\(:checked\)\) \.y(\d+)", page)
     assert {number for number, _ in boxes} <= {one for one, other in hidden if one == other}
     assert "<script" not in page
@@ -151,6 +220,20 @@ def test_the_data_of_a_figure_is_in_the_page() -> None:
     assert float(own[3]) == pytest.approx(mean.y)
     assert (float(own[4]), float(own[5])) == pytest.approx((mean.low, mean.high), rel=1e-6)
     assert [float(value) for value in own[6:]] == [value for _, value in RUNS]
+
+
+def test_the_data_of_a_figure_can_lie_beside_the_page(tmp_path: Path) -> None:
+    report = report_of(figure())
+    page, files = html_page(report, "r-data"), data_files(report)
+    assert "data:text/csv" not in page
+    assert (
+        re.findall(r'<a class="data" href="([^"]*)"', page)
+        == [f"r-data/{name}" for name in files]
+        == ["r-data/top.csv"]
+    )
+    (tmp_path / "r-data").mkdir()
+    (tmp_path / "r-data" / "top.csv").write_text(files["top.csv"])
+    assert data_behind(page, tmp_path) == data_behind(html_page(report), tmp_path) == figure_csv(figure())
 
 
 def test_data_of_panels_with_different_axes_says_which() -> None:

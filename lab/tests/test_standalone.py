@@ -9,11 +9,11 @@ import pytest
 
 from weir_lab.errors import ReportError
 from weir_lab.report.page.blocks import Figure
-from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
+from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel, definitions
+from weir_lab.report.page.drawings.standalone import figures_of, standalone_figure
 from weir_lab.report.page.html import figure_html
-from weir_lab.report.page.standalone import figures_of, standalone_figure
 
-STYLE = "<style>:root { --paper: #fff; } .l { fill: none; }</style>"
+STYLE = f"<style>:root {{ --paper: #fff; }} .l {{ fill: none; }}</style>{definitions()}"
 
 
 def page(panels: int, names: tuple[str, ...] = ("one & two", "three")) -> str:
@@ -34,6 +34,8 @@ def test_a_figure_stands_alone_with_all_panels_and_its_legend(panels: int) -> No
     assert all(f"panel {n}" in said for n in range(panels))
     assert "one & two" in said
     assert "--paper" in said
+    # What the style refers to is in the file.
+    assert text.count('<marker id="dot-c0"') == 1
     moves = [part.attrib["transform"] for part in root if part.tag.endswith("}g")]
     moved = [tuple(map(float, move.removeprefix("translate(").rstrip(")").split())) for move in moves]
     assert len(moved) == panels + 1

@@ -208,7 +208,7 @@ def test_an_index_page_leads_to_the_reports_and_says_what_is_missing(root: Path,
     assert page.count('<a href="../s3-quick-netns/s3.html">S3</a>') >= 3
     assert "Missing: S1, S2, S4, own. No report of it was given" in page
     assert "Missing: S1, S2, S4, own." in done.output
-    assert all(f"<td>{name}</td>" in page for name in ("S1", "S2", "S4", "own"))
+    assert all(f"<td>{name}<td>" in page for name in ("S1", "S2", "S4", "own"))
     (out.parent / "s3.json").write_text((root / "s3-quick-netns" / "s3.json").read_text())
     alone = find_wholes([out.parent / "s3.json"])
     assert "s3.html" not in linked(html_page(index_report(alone, [])), alone, out), (

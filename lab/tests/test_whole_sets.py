@@ -308,7 +308,9 @@ def test_a_chart_tells_each_value_and_keeps_its_ticks_apart() -> None:
     drawn = draw(panel, "a chart")
     assert "<title>line, clients 100: 1,000 (900 to 1,100) requests/s, 3 runs</title>" in drawn
     assert "a &lt; b" in drawn
-    shown = re.findall(r'<text class="nx" x="([0-9.]+)" y="[0-9.]+">([0-9,]+)<', drawn)
+    below = re.search(r'<g class="nx"[^>]*>(.*?)</g>', drawn)
+    assert below is not None
+    shown = re.findall(r'<text x="([0-9.]+)">([0-9,]+)<', below[1])
     places = [float(x) for x, _ in shown]
     assert len(places) < len(marks)
     assert all(right - left > 15.0 for left, right in itertools.pairwise(places))
@@ -344,10 +346,12 @@ def test_names_of_ticks_differ_and_do_not_touch_the_label_of_their_axis() -> Non
     marks = tuple(Mark(float(x), 1e6 * x) for x in range(1, 6))
     large = draw(Panel("rates", Axis("clients"), Axis("rate"), (Line("one", marks, LOOKS[0]),)), "rates")
     for picture in (small, large):
-        names = re.findall(r'<text class="ny" x="([0-9.]+)" y="[0-9.]+">([^<]+)</text>', picture)
-        assert len({name for _, name in names}) == len(names) > 3
+        found = re.search(r'<g class="ny" transform="translate\(([0-9.]+) [0-9.]+\)">(.*?)</g>', picture)
+        assert found is not None
+        names = re.findall(r">([^<]+)</text>", found[2])
+        assert len(set(names)) == len(names) > 3
         # A digit is about 6 wide, and the label's line ends at 20.
-        assert all(float(x) - 6.0 * len(name) > 20.0 for x, name in names)
+        assert all(float(found[1]) - 6.0 * len(name) > 20.0 for name in names)
 
 
 @pytest.mark.parametrize(("term", "letters"), [("proxies", "A"), ("servers x proxies", "AB"), ("workers", "")])

@@ -15,18 +15,15 @@ if TYPE_CHECKING:
 
     from weir_lab.report.page.blocks import Block, Section
 
-__all__ = ["DATA", "FIGURES_OPEN_MAX", "WHY", "Arranged", "arrange"]
+__all__ = ["FIGURES_OPEN_MAX", "WHY", "Arranged", "arrange"]
 
 WHY = "Why, by rule:"
 """How the paragraph begins that says what limits."""
-DATA = "-data"
-"""How the name of a table ends that repeats what a figure draws."""
 FIGURES_OPEN_MAX = 3
+_DATA = "-data"
 # Figures that answer most questions of such a section, by the last part of their name; then those that come first.
 _FIRST = ("throughput", "response", "stages")
 _CONFIRMING = "-confirming"
-# More numbers of a figure than this are in its CSV link alone.
-_DATA_ROWS_MAX = 24
 
 
 @dataclass(frozen=True)
@@ -56,7 +53,7 @@ _COUNTED: tuple[tuple[type[Figure | Table], str], ...] = ((Figure, "figure"), (T
 def arrange(section: Section) -> Arranged:
     """Sentences first, then why, then the main table and at most three figures; all else is more evidence.
 
-    Left out are tables of more than 24 rows that say what a figure draws: the data link of the figure has the same numbers.
+    Left out are tables of what a figure draws: the data link below it has the same numbers, and so have its marks.
     """
     blocks = section.blocks
     why = tuple(one for one in blocks if _is_why(one))
@@ -77,7 +74,8 @@ def _is_why(block: Block) -> bool:
 
 
 def _is_repeated(block: Block) -> bool:
-    return isinstance(block, Table) and block.name.endswith(DATA) and len(block.rows) > _DATA_ROWS_MAX
+    """Whether this is a table that `with_tables` has put behind a figure."""
+    return isinstance(block, Table) and block.name.endswith(_DATA)
 
 
 def _main_table(blocks: Sequence[Block]) -> list[Block]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KNOWN_ERRORS",
+    "RUNS",
     "Block",
     "Entry",
     "Expectation",
@@ -75,6 +76,9 @@ Entry = str | int | Value
 
 KNOWN_ERRORS = "-known-errors"
 """How the names of tables end that say what a study printed wrongly."""
+
+RUNS = "Runs: "
+"""How the note begins that says which runs a section rests on."""
 
 # Nobody reads more rows than these in passing.
 _ROWS_SHOWN_MAX = 12

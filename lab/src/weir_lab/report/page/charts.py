@@ -1,8 +1,9 @@
 """Charts as inline SVG, drawn by ourselves: text stays text, colours come from the page (light, dark, print), each mark tells its value.
 
-A chart takes 5 kB and under a millisecond; a report of a whole study has thirty of them. Start with `Panel` and `draw`. Legends are for
+A chart takes 3 kB and under a millisecond; a report of a whole study has a hundred of them. Start with `Panel` and `draw`. Legends are for
 the page to set, where text never overlaps; `legend_of` says what stands in them, and what an entry stands for has its number as its class,
-so that the page can hide it without a script.
+so that the page can hide it without a script. What marks and texts have in common stands at their group; dashes, sizes and the dots of
+single runs come from the page's style and from `definitions`.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING
 
+from weir_lab.report.page.shapes import box, dot, marked, short, strokes, through, whisker
 from weir_lab.theory.units import number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 __all__ = [
+    "COLOURS",
+    "DASHES",
     "LOOKS",
     "Axis",
     "Bar",
@@ -27,6 +31,7 @@ __all__ = [
     "Look",
     "Mark",
     "Panel",
+    "definitions",
     "draw",
     "legend_of",
     "shared_reaches",
@@ -47,19 +52,29 @@ _BARS_NAMED_MAX = 16
 _RUNS_LISTED_MAX = 12
 
 
+COLOURS = (*(f"c{n}" for n in range(8)), "cx", "cp")
+"""Of series; the page's style has the colour of each, and `definitions` its dot."""
+_DOTTED = "1.5 3"
+DASHES = ("", "6 3", "2 2", "8 3 2 3", "2 4", "7 4", "9 5", "3 5", _DOTTED)
+"""Of lines; the page's style has each but the first as a class, ``d1`` to ``d8``."""
+
+
 @dataclass(frozen=True)
 class Look:
-    """A colour by its number on the page, a marker and a dash."""
+    """A colour by its number on the page, a marker and one of `DASHES`."""
 
     colour: str
     marker: str = "o"
     dash: str = ""
 
+    def __post_init__(self) -> None:
+        if self.dash not in DASHES:
+            raise ValueError(f"{self.dash!r} is no dash of the page's style. Add it to DASHES.")
+
 
 _MARKERS = "osD^vPX*"
-_DASHES = ("", "6 3", "2 2", "8 3 2 3")
 # Series in order: colour, marker and dash change together, so that none is needed alone.
-LOOKS = tuple(Look(f"c{n}", _MARKERS[n % 8], _DASHES[n % 4]) for n in range(8))
+LOOKS = tuple(Look(f"c{n}", _MARKERS[n % 8], DASHES[n % 4]) for n in range(8))
 
 
 @dataclass(frozen=True)
@@ -186,20 +201,39 @@ def draw(
     inside = _Inside(panel, width, height, legend if legend is not None else legend_of([panel]), reach)
     body = inside.bars() if panel.bars else inside.lines()
     return (
-        f'<svg class="chart" role="img" aria-label="{escape(label, quote=True)}" viewBox="0 0 {width:g} {height:g}" '
-        f'style="max-width:{1.35 * width:g}px">{inside.frame()}{body}</svg>'
+        f'<svg class="chart" role="img" aria-label="{escape(label, quote=True)}" viewBox="0 0 {width:g} {height:g}">'
+        f"{inside.frame()}{body}</svg>"
     )
+
+
+def definitions() -> str:
+    """What stands once for a page: the dot of a single run in each colour, which the style refers to, and what legends show of lines."""
+    dots = "".join(
+        f'<marker id="dot-{colour}" viewBox="-2 -2 4 4" markerWidth="4" markerHeight="4" markerUnits="userSpaceOnUse">'
+        f'<circle r="2" fill="var(--{colour})"/></marker>'
+        for colour in COLOURS
+    )
+    lines = "".join(f'<g id="line-{look.colour}">{_sample(look, "line")}</g>' for look in LOOKS)
+    return f'<svg class="shared" aria-hidden="true"><defs>{dots}{lines}</defs></svg>'
 
 
 def swatch(look: Look, kind: str) -> str:
     """A short piece of the line for the legend."""
     if kind == "part":
-        return f'<svg class="sw" viewBox="0 0 26 12"><rect class="f {look.colour}" x="2" y="1" width="22" height="10"/></svg>'
-    line = "" if kind in ("points", "dots") else f'<path class="l {look.colour}" {_dash(look, kind)}d="M1 6H25"/>'
+        return f'<svg class="sw"><rect class="f {look.colour}" x="2" y="1" width="22" height="10"/></svg>'
+    inside = f'<use href="#line-{look.colour}"/>' if kind == "line" and look in LOOKS else _sample(look, kind)
+    return f'<svg class="sw">{inside}</svg>'
+
+
+def _sample(look: Look, kind: str) -> str:
+    """What a series looks like."""
+    line = "" if kind in ("points", "dots") else f'<path class="{_stroke(look, kind)}" d="M1 6H25"/>'
     if kind == "band":
         line = f'<rect class="b {look.colour}" x="1" y="1" width="24" height="10"/>'
-    mark = _marker(look, 13.0, 6.0, hollow=kind == "points") if kind in ("line", "points", "dots") else ""
-    return f'<svg class="sw" viewBox="0 0 26 12">{line}{mark}</svg>'
+    mark = ""
+    if kind in ("line", "points", "dots"):
+        mark = f'<path class="{_solid(look, kind)}" d="{marked(look.marker, (13.0, 6.0))}"/>'
+    return line + mark
 
 
 class _Inside:
@@ -234,21 +268,26 @@ class _Inside:
 
     def frame(self) -> str:
         panel, right, bottom = self.panel, self.width - _RIGHT, self.height - _BOTTOM
-        parts = [f'<text class="t" x="{self.left:g}" y="15">{escape(panel.title)}</text>']
-        grid = "".join(f"M{self.left:g} {self.at_y(tick):.1f}H{right:g}" for tick in self.y_ticks)
-        parts.append(f'<path class="g" d="{grid}"/>')
-        for tick, name in zip(self.y_ticks, self.y_names, strict=True):
-            parts.append(f'<text class="ny" x="{self.left - 6:g}" y="{self.at_y(tick) + 3.8:.1f}">{name}</text>')
-        parts.append(f'<path class="a" d="M{self.left:g} {_TOP:g}V{bottom:g}H{right:g}"/>')
-        parts += self._x_ticks(bottom)
-        middle, centred = (_TOP + bottom) / 2, 'text-anchor="middle">'
-        parts.append(
-            f'<text class="x" x="{(self.left + right) / 2:g}" y="{self.height - 8:g}" {centred}{escape(_axis_title(panel.x))}</text>'
+        across = short(right - self.left)
+        grid = "".join(f"M{short(self.left)} {short(self.at_y(tick))}h{across}" for tick in self.y_ticks)
+        y_names = "".join(
+            f'<text y="{short(self.at_y(tick))}">{name}</text>'
+            for tick, name in zip(self.y_ticks, self.y_names, strict=True)
         )
-        parts.append(
-            f'<text class="x" transform="translate(13 {middle:g}) rotate(-90)" {centred}{escape(_axis_title(panel.y))}</text>'
+        x_ticks, x_names = self._x_ticks(bottom)
+        axes = f"M{short(self.left)} {short(_TOP)}V{short(bottom)}h{across}"
+        titles = (
+            (panel.x, f'x="{short((self.left + right) / 2)}" y="{short(self.height - 8)}"'),
+            (panel.y, f'transform="translate(13 {short((_TOP + bottom) / 2)}) rotate(-90)"'),
         )
-        return "".join(parts)
+        named = "".join(
+            f'<text class="x nx" {place}>{escape(_axis_title(axis))}</text>' for axis, place in titles if axis.label
+        )
+        return (
+            f'<text class="t" x="{short(self.left)}" y="15">{escape(panel.title)}</text><path class="g" d="{grid}"/>'
+            f'<g class="ny" transform="translate({short(self.left - 6)} 3.8)">{y_names}</g><path class="a" d="{axes}{x_ticks}"/>'
+            f"{x_names}{named}"
+        )
 
     def lines(self) -> str:
         below = sorted(self.panel.lines, key=lambda line: line.kind != "band")
@@ -260,96 +299,85 @@ class _Inside:
         return found if found is not None else self.by_look.get(line.look, len(self.places))
 
     def _runs(self, line: Line) -> str:
-        """Every run behind its mean, blocks from left to right; and the same runs joined by block, which the page shows when asked."""
+        """Every run behind its mean, blocks from left to right.
+
+        Runs of a block are one line. The page shows its places alone, and its strokes when asked.
+        """
         if line.kind not in ("line", "points"):
             return ""
         apart = min(_DOTS_APART, _DOTS_WIDTH / max(1, len(self.blocks)))
-        dots: list[str] = []
-        joined: dict[int, list[str]] = {}
+        places: dict[int, list[tuple[float, float]]] = {}
         for mark in sorted(line.marks, key=lambda mark: mark.x):
             for block, value in mark.runs:
                 beside = apart * (self.blocks.index(block) - (len(self.blocks) - 1) / 2)
-                place = f"{self.at_x(mark.x) + beside:.1f} {self.at_y(value):.1f}"
-                dots.append(f"M{place}h0")
-                joined.setdefault(block, []).append(place)
-        if not dots:
-            return ""
-        paths = "".join(f"M{'L'.join(places)}" for places in joined.values() if len(places) > 1)
-        join = f'<path class="j {line.look.colour}" d="{paths}"/>' if paths else ""
-        return f'{join}<path class="r {line.look.colour}" d="{"".join(dots)}"/>'
+                places.setdefault(block, []).append((self.at_x(mark.x) + beside, self.at_y(value)))
+        joined = "".join(through(own) for own in places.values() if len(own) > 1)
+        alone = "".join(dot(own[0]) for own in places.values() if len(own) == 1)
+        return "".join(
+            f'<path class="{kind} {line.look.colour}" d="{path}"/>'
+            for kind, path in (("r", joined), ("o", alone))
+            if path
+        )
 
     def bars(self) -> str:
         slot = (self.width - self.left - _RIGHT) / len(self.panel.bars)
         if len(self.panel.bars) > _BARS_NAMED_MAX and all(len(bar.parts) == 1 for bar in self.panel.bars):
             return self._histogram(slot)
-        out = []
-        for index, bar in enumerate(self.panel.bars):
+        drawn: dict[str, list[str]] = {}
+        for index, stack in enumerate(self.panel.bars):
             base = 0.0
             left = self.left + slot * (index + 0.19)
-            for name, value in bar.parts:
-                top, bottom = self.at_y(base + value), self.at_y(base)
-                reported = escape(f"{bar.label}, {name}: {_reported(value)} {_unit(self.panel.y.label)}")
-                colour = self.panel.parts[name].colour
-                place = self.places.get((name, "part"), len(self.places))
-                out.append(
-                    f'<rect class="f {colour} y{place}" x="{left:.1f}" y="{top:.1f}" width="{0.62 * slot:.1f}" '
-                    f'height="{max(0.0, bottom - top):.1f}"><title>{reported}</title></rect>'
-                )
+            for name, value in stack.parts:
+                path = box(left, self.at_y(base + value), 0.62 * slot, self.at_y(base))
+                reported = f"{stack.label}, {name}: {_reported(value)} {_unit(self.panel.y.label)}"
+                if path:
+                    drawn.setdefault(name, []).append(_with_text(path, escape(reported)))
                 base += value
-        return "".join(out)
+        return "".join(f'<g class="{self._filled(name)}">{"".join(parts)}</g>' for name, parts in drawn.items())
+
+    def _filled(self, part: str) -> str:
+        """The classes of a part of bars."""
+        return f"f {self.panel.parts[part].colour} y{self.places.get((part, 'part'), len(self.places))}"
 
     def _histogram(self, slot: float) -> str:
         """Many bars of one part: looked at as a whole; what each of them is stands in the data."""
         paths: dict[str, list[str]] = {}
-        for index, bar in enumerate(self.panel.bars):
-            ((name, value),) = bar.parts
-            if value > 0.0:
-                left = self.left + slot * (index + 0.19)
-                paths.setdefault(name, []).append(
-                    f"M{left:.1f} {self.at_y(0.0):.1f}V{self.at_y(value):.1f}h{0.62 * slot:.1f}V{self.at_y(0.0):.1f}Z"
-                )
+        for index, stack in enumerate(self.panel.bars):
+            ((name, value),) = stack.parts
+            left = self.left + slot * (index + 0.19)
+            paths.setdefault(name, []).append(box(left, self.at_y(value), 0.62 * slot, self.at_y(0.0)))
         return "".join(
-            f'<path class="f {self.panel.parts[name].colour} y{self.places.get((name, "part"), len(self.places))}" '
-            f'd="{"".join(drawn)}"/>'
-            for name, drawn in paths.items()
+            f'<path class="{self._filled(name)}" d="{"".join(drawn)}"/>' for name, drawn in paths.items() if any(drawn)
         )
 
     def _line(self, line: Line) -> str:
         marks = sorted(line.marks, key=lambda mark: mark.x) if line.kind != "points" else line.marks
         places = [(self.at_x(mark.x), self.at_y(mark.y)) for mark in marks]
+        stroke = _stroke(line.look, line.kind)
         if line.kind == "level":
-            y = places[0][1]
-            across = f'd="M{self.left:g} {y:.1f}H{self.width - _RIGHT:g}"'
-            path = f'<path class="l thin {line.look.colour}" {_dash(line.look, line.kind)}{across}/>'
-            hit = f'<path class="h" {across}><title>{self._reported(line, marks[0])}</title></path>'
-            return path + hit
+            across = f"M{short(self.left)} {short(places[0][1])}H{short(self.width - _RIGHT)}"
+            return f'<path class="{stroke}" d="{across}"/><g class="h">{_with_text(across, self._reported(line, marks[0]))}</g>'
         if line.kind == "band":
-            upper = " ".join(
-                f"{self.at_x(m.x):.1f} {self.at_y(m.high if m.high is not None else m.y):.1f}" for m in marks
-            )
-            lower = " ".join(
-                f"{self.at_x(m.x):.1f} {self.at_y(m.low if m.low is not None else m.y):.1f}" for m in reversed(marks)
-            )
-            return f'<path class="b {line.look.colour}" d="M{upper} L{lower}Z"/>'
-        out = []
+            upper = [(self.at_x(m.x), self.at_y(m.high if m.high is not None else m.y)) for m in marks]
+            lower = [(self.at_x(m.x), self.at_y(m.low if m.low is not None else m.y)) for m in reversed(marks)]
+            return f'<path class="b {line.look.colour}" d="{through([*upper, *lower])}z"/>'
+        joined = ""
         if line.kind in ("line", "plain", "dotted") and len(places) > 1:
-            thin = "" if line.kind == "line" else " thin"
-            joined = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
-            out.append(f'<path class="l{thin} {line.look.colour}" {_dash(line.look, line.kind)}d="M{joined}"/>')
+            joined = f'<path class="{stroke}" d="{through(places)}"/>'
         if line.kind in ("plain", "dotted"):
-            return "".join(out)
+            return joined
+        solid = _solid(line.look, line.kind)
         if line.kind == "points" and all(mark.low is None and not mark.note for mark in marks):
             # A cloud is looked at as a whole; what each of its points is stands in the data.
-            cloud = "".join(_SHAPES[line.look.marker](x, y) for x, y in places)
-            return f'<path class="m hollow {line.look.colour}" d="{cloud}"/>'
+            cloud = "".join(marked(line.look.marker, place) for place in places)
+            return f'<path class="{solid}" d="{cloud}"/>'
+        drawn = []
         for mark, (x, y) in zip(marks, places, strict=True):
-            bar = ""
+            interval = ""
             if mark.low is not None and mark.high is not None:
-                top, bottom = self.at_y(mark.high), self.at_y(max(mark.low, self.y_low))
-                bar = f'<path class="e {line.look.colour}" d="M{x - 3:.1f} {top:.1f}h6m-3 0V{bottom:.1f}m-3 0h6"/>'
-            reported = f"<title>{self._reported(line, mark)}</title>"
-            out.append(f"<g>{reported}{bar}{_marker(line.look, x, y, hollow=line.kind == 'points')}</g>")
-        return "".join(out)
+                interval = whisker(x, self.at_y(mark.high), self.at_y(max(mark.low, self.y_low)))
+            drawn.append(_with_text(interval + marked(line.look.marker, (x, y)), self._reported(line, mark)))
+        return f'{joined}<g class="{solid}">{"".join(drawn)}</g>'
 
     def _reported(self, line: Line, mark: Mark) -> str:
         names = self.panel.x.names
@@ -359,15 +387,16 @@ class _Inside:
             spread = f" ({_reported(mark.low)} to {_reported(mark.high)})"
         note = f", {mark.note}" if mark.note else ""
         if 1 < len(mark.runs) <= _RUNS_LISTED_MAX:
-            note += "; by block: " + ", ".join(f"{block}: {_reported(value)}" for block, value in mark.runs)
+            note += f": {_listed(mark.runs)}"
         where = "" if line.kind == "level" else f", {where}"
         return escape(f"{line.name}{where}: {_reported(mark.y)}{spread} {_unit(self.panel.y.label)}{note}")
 
-    def _x_ticks(self, bottom: float) -> list[str]:
-        axis, out = self.panel.x, []
+    def _x_ticks(self, bottom: float) -> tuple[str, str]:
+        """Strokes below the axis, and the names below them."""
+        axis, out = self.panel.x, list[str]()
         if self.panel.bars:
             slot = (self.width - self.left - _RIGHT) / len(self.panel.bars)
-            names = [(self.left + slot * (index + 0.5), bar.label) for index, bar in enumerate(self.panel.bars)]
+            names = [(self.left + slot * (index + 0.5), one.label) for index, one in enumerate(self.panel.bars)]
         elif axis.names:
             names = [(self.at_x(index), name) for index, name in enumerate(axis.names)]
         else:
@@ -377,22 +406,23 @@ class _Inside:
         crowded = room < max(len(name) for _, name in names) * _CHARACTER
         # Names of categories are slanted where they would touch; edges of bins are thinned out like numbers.
         slanted = crowded and bool(axis.names or self.panel.bars) and len(names) <= _SLANTED_MAX
-        last, short = -math.inf, list[str]()
+        last, ticks_drawn = -math.inf, list[float]()
         for x, name in names:
             half = len(name) * _CHARACTER / 2
             if slanted:
                 if x - last < 13.0:
                     continue
-                turned = f'transform="translate({x + 3:.1f} {bottom + 11:g}) rotate(-28)"'
-                out.append(f'<text class="ny" {turned}>{escape(name)}</text>')
+                out.append(f'<text transform="translate({short(x + 3)}) rotate(-28)">{escape(name)}</text>')
                 last = x
                 continue
             if x - half < last + 4.0:
                 continue
             last = x + half
-            short.append(f"M{x:.1f} {bottom:g}v4")
-            out.append(f'<text class="nx" x="{x:.1f}" y="{bottom + 15:g}">{escape(name)}</text>')
-        return [f'<path class="a" d="{"".join(short)}"/>', *out] if short else out
+            ticks_drawn.append(x)
+            out.append(f'<text x="{short(x)}">{escape(name)}</text>')
+        kind, below = ("ny", 11.0) if slanted else ("nx", 15.0)
+        named = f'<g class="{kind}" transform="translate(0 {short(bottom + below)})">{"".join(out)}</g>'
+        return strokes(ticks_drawn, bottom, 4), named
 
     def _reach_x(self) -> tuple[float, float]:
         axis = self.panel.x
@@ -497,23 +527,24 @@ def _unit(label: str) -> str:
     return label.rsplit("(", maxsplit=1)[1].rstrip(")") if "(" in label else ""
 
 
-def _dash(look: Look, kind: str) -> str:
-    dash = "1.5 3" if kind == "dotted" else look.dash
-    return f'stroke-dasharray="{dash}" ' if dash else ""
+def _stroke(look: Look, kind: str) -> str:
+    """The classes of a line: its colour, its width, its dash."""
+    dash = DASHES.index(_DOTTED if kind == "dotted" else look.dash)
+    return f"l{'' if kind == 'line' else ' thin'} {look.colour}" + (f" d{dash}" if dash else "")
 
 
-_SHAPES: dict[str, Callable[[float, float], str]] = {
-    "o": lambda x, y: f"M{x - 3.4:.1f} {y:.1f}a3.4 3.4 0 1 0 6.8 0a3.4 3.4 0 1 0-6.8 0",
-    "s": lambda x, y: f"M{x - 3:.1f} {y - 3:.1f}h6v6h-6Z",
-    "D": lambda x, y: f"M{x:.1f} {y - 4.2:.1f}l4.2 4.2l-4.2 4.2l-4.2-4.2Z",
-    "^": lambda x, y: f"M{x:.1f} {y - 4:.1f}l4 7h-8Z",
-    "v": lambda x, y: f"M{x:.1f} {y + 4:.1f}l4-7h-8Z",
-    "P": lambda x, y: f"M{x - 1.4:.1f} {y - 4:.1f}h2.8v2.6h2.6v2.8h-2.6v2.6h-2.8v-2.6h-2.6v-2.8h2.6Z",
-    "X": lambda x, y: f"M{x - 3:.1f} {y - 3:.1f}l6 6m0-6l-6 6",
-    "*": lambda x, y: f"M{x:.1f} {y - 4.4:.1f}v8.8M{x - 3.8:.1f} {y - 2.2:.1f}l7.6 4.4m0-4.4l-7.6 4.4",
-}
+def _solid(look: Look, kind: str) -> str:
+    """The classes of a marker."""
+    return f"m{' hollow' if kind == 'points' or look.marker in 'X*' else ''} {look.colour}"
 
 
-def _marker(look: Look, x: float, y: float, *, hollow: bool) -> str:
-    outline = " hollow" if hollow or look.marker in "X*" else ""
-    return f'<path class="m{outline} {look.colour}" d="{_SHAPES[look.marker](x, y)}"/>'
+def _with_text(path: str, text: str) -> str:
+    """A path that shows its text, which is escaped already, where a pointer rests on it."""
+    return f'<path d="{path}"><title>{text}</title></path>'
+
+
+def _listed(runs: Sequence[tuple[int, float]]) -> str:
+    """Values in the order of their blocks, which are named where one of them is missing."""
+    if [block for block, _ in runs] == list(range(1, len(runs) + 1)):
+        return ", ".join(_reported(value) for _, value in runs)
+    return ", ".join(f"{_reported(value)} (block {block})" for block, value in runs)

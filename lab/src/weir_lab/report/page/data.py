@@ -1,4 +1,4 @@
-"""The data of a figure as a file that the page itself holds, or that lies beside it: `data_link`, `data_beside`, `data_of`.
+"""The data of a figure as a file that the page itself holds, or that lies beside it: `data_link`, `data_files`, `data_of`.
 
 One row per drawn point, with the run of each block in a column of its own. Numbers have seven digits.
 """
@@ -13,38 +13,35 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from weir_lab.errors import RecordError
+from weir_lab.report.page.blocks import Figure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from weir_lab.report.page.blocks import Figure
+    from weir_lab.report.page.blocks import Report
     from weir_lab.report.page.charts import Panel
 
-__all__ = ["data_beside", "data_link", "data_of", "figure_csv"]
+__all__ = ["data_files", "data_link", "data_of", "figure_csv"]
 
 _HEAD = "data:text/csv;charset=utf-8,"
 _LINK = re.compile(r'<a class="data" (?:download="([^"]+)\.csv" )?href="([^"]+)">')
 
 
-def data_link(figure: Figure) -> str:
-    """A link that saves the figure's data as CSV; the page needs no file beside it."""
+def data_link(figure: Figure, folder: str = "") -> str:
+    """A link that saves the figure's data as CSV: to the page itself, or to a file in a folder beside the page."""
+    if folder:
+        return f'<a class="data" href="{escape(quote(f"{folder}/{figure.name}.csv"), quote=True)}">Data (CSV)</a>'
     # What need not be escaped in an address is left as it is: a third of the bytes.
     text = quote(figure_csv(figure), safe="/,:;()=+*!'-._~")
     name = escape(figure.name, quote=True)
     return f'<a class="data" download="{name}.csv" href="{_HEAD}{escape(text, quote=True)}">Data (CSV)</a>'
 
 
-def data_beside(page: str, folder: str) -> tuple[str, dict[str, str]]:
-    """The page with the data of its figures in files of this folder beside it, and those files by name."""
-    files = {}
-
-    def moved(found: re.Match[str]) -> str:
-        name = f"{unescape(found[1])}.csv"
-        files[name] = unquote(unescape(found[2]).removeprefix(_HEAD))
-        return f'<a class="data" href="{escape(quote(f"{folder}/{name}"), quote=True)}">'
-
-    return _LINK.sub(moved, page), files
+def data_files(report: Report) -> dict[str, str]:
+    """What lies beside a page that links its data: the text of each figure's file by its name."""
+    figures = [block for section in report.sections for block in section.blocks if isinstance(block, Figure)]
+    return {f"{figure.name}.csv": figure_csv(figure) for figure in figures}
 
 
 def data_of(figure: str, folder: Path) -> str:

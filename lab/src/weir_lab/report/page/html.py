@@ -16,9 +16,9 @@ import jinja2
 
 from weir_lab import __version__
 from weir_lab.errors import ReportError
-from weir_lab.report.page.arranging import DATA, Arranged, arrange
-from weir_lab.report.page.blocks import KNOWN_ERRORS, Figure, Section, Table, Text, Value
-from weir_lab.report.page.charts import draw, legend_of, shared_reaches, swatch
+from weir_lab.report.page.arranging import Arranged, arrange
+from weir_lab.report.page.blocks import KNOWN_ERRORS, RUNS, Figure, Section, Table, Text, Value
+from weir_lab.report.page.charts import COLOURS, DASHES, definitions, draw, legend_of, shared_reaches, swatch
 from weir_lab.report.page.complete import require_complete
 from weir_lab.report.page.data import data_link
 from weir_lab.report.page.drawings.machines import System, draw_system
@@ -40,8 +40,11 @@ _COLUMNS_MANY, _COLUMNS_WHOLE_MAX = 9, 12
 _VERDICTS = {"holds": "good", "does not hold": "bad", "cannot tell": "warn", "no data": "mute"}
 
 
-def html_page(report: Report) -> str:
-    """The whole page; raises `ReportError` where it would not be complete."""
+def html_page(report: Report, data_folder: str = "") -> str:
+    """The whole page; raises `ReportError` where it would not be complete.
+
+    It holds the data of its figures, or links them as files of a ``data_folder`` beside it (`data.data_files`).
+    """
     environment = jinja2.Environment(
         undefined=jinja2.StrictUndefined,
         autoescape=True,
@@ -52,15 +55,21 @@ def html_page(report: Report) -> str:
     template = resources.files("weir_lab.report.page").joinpath("templates/report.html.j2").read_text(encoding="utf-8")
     # The page of a single sweep is short, and its blocks stand in the order in which they are read.
     arranged = [arrange(one) if report.summary else Arranged(evidence=one.blocks) for one in report.sections]
-    numbers = _Numbers(arranged)
+    numbers = _Numbers(arranged, data_folder)
+    tables = [block for section in report.sections for block in section.blocks if isinstance(block, Table)]
     page = environment.from_string(template).render(
         report=report,
+        reasons={one.name: _reasons(one) for one in report.sections},
         sections=[(one, _Parts.of(parts, numbers)) for one, parts in zip(report.sections, arranged, strict=True)],
         verdicts=_VERDICTS,
         expected=_EXPECTED,
         limits=LIMITS,
         wrong=[(section, table) for section in report.sections for table in section.blocks if _is_of_errors(table)],
         version=__version__,
+        colours=COLOURS,
+        dashes=DASHES,
+        definitions=definitions(),
+        columns=max((len(table.columns) for table in tables), default=0),
         rebuild="How to rebuild and verify" if report.summary else "How to rebuild",
     )
     _require_figures(report, page)
@@ -127,22 +136,29 @@ def _expectations(section: Section) -> list[str]:
 
 
 class _Numbers:
-    """Figures are numbered through the page."""
+    """Figures are numbered through the page, and their data lie in one place; which runs they have the section may have said."""
 
-    def __init__(self, sections: Sequence[Arranged]) -> None:
+    def __init__(self, sections: Sequence[Arranged], data_folder: str) -> None:
+        self.data_folder = data_folder
+        self._notes = {
+            figure.name: [one.text for one in section.shown if isinstance(one, Text) and one.note]
+            for section in sections
+            for figure in section.shown
+            if isinstance(figure, Figure)
+        }
         figures = [one for section in sections for one in section.shown if isinstance(one, Figure)]
         self._places = {one.name: place for place, one in enumerate(figures, start=1)}
-        self._titles = {one.name: one.title for one in figures}
 
     def __call__(self, figure: Figure) -> int:
         return self._places[figure.name]
 
-    def behind(self, table: Table) -> str:
-        """Which figure the table has the numbers of; empty for other tables."""
-        name = table.name.removesuffix(DATA)
-        if name == table.name or name not in self._places:
-            return ""
-        return f"Numbers of Figure {self._places[name]}: {self._titles[name]}"
+    def own_runs(self, figure: Figure) -> str:
+        """The runs of a figure; empty where a note of its section names the same ones, and no others."""
+        noted = (note.removeprefix(RUNS).split("; ") for note in self._notes[figure.name] if note.startswith(RUNS))
+        for sweeps in noted:
+            if len(sweeps) == len(figure.runs) and all(map(str.startswith, sweeps, figure.runs)):
+                return ""
+        return "; ".join(figure.runs)
 
 
 @dataclass(frozen=True)
@@ -164,6 +180,18 @@ class _Parts:
         return cls(answer, why, evidence, more, parts.more_text)
 
 
+def _reasons(section: Section) -> dict[str, str]:
+    """Why each expectation and conclusion has its verdict, by name; what the section or an earlier row says already is not said again."""
+    found, first = {}, {section.missing: ""}
+    for one in (*(one for whose, _ in _EXPECTED for one in section.expected_by(whose)), *section.findings):
+        earlier = first.setdefault(one.evidence, one.claim)
+        again = f"The same as for “{earlier}”" if earlier else "See above."
+        repeats = earlier != one.claim and len(again) < len(one.evidence)
+        said = again if repeats else one.evidence
+        found[one.name] = said if said.endswith((".", "”")) else f"{said}."
+    return found
+
+
 def _html(block: Block, numbers: _Numbers, *, folded: bool) -> str:
     """A block; tables open on demand where they are ``folded``, and wherever they are long."""
     if isinstance(block, Text):
@@ -176,9 +204,8 @@ def _html(block: Block, numbers: _Numbers, *, folded: bool) -> str:
         inner = _html_table(block)
         if not folded and not block.opens_on_demand:
             return inner
-        summary = numbers.behind(block) or _first_sentence(block.caption)
-        return f"<details><summary>{escape(summary)}</summary>{inner}</details>"
-    return figure_html(block, numbers(block))
+        return f"<details><summary>{escape(_first_sentence(block.caption))}</summary>{inner}</details>"
+    return _figure(block, numbers(block), numbers.own_runs(block), numbers.data_folder)
 
 
 def _html_table(table: Table) -> str:
@@ -188,25 +215,22 @@ def _html_table(table: Table) -> str:
     ]
     many = len(table.columns) >= _COLUMNS_MANY
     whole = many and len(table.columns) <= _COLUMNS_WHOLE_MAX
-    heads = "".join(f"<th{_right(at)}>{escape(name)}</th>" for name, at in zip(table.columns, right, strict=True))
-    rows = "\n".join(
-        "<tr>"
-        + "".join(f"<td{_right(at)}>{_cell(one, whole=whole)}</td>" for one, at in zip(row, right, strict=True))
-        + "</tr>"
-        for row in table.rows
-    )
+    # Which columns are set to the right stands once for all rows. A cell ends where the next begins, and a row where its line does.
+    kinds = ["scroll", *(["many"] if many else []), *(f"n{place}" for place, at in enumerate(right, start=1) if at)]
+    heads = "".join(f"<th>{escape(name)}" for name in table.columns)
+    rows = "\n".join("<tr>" + "".join(f"<td>{_cell(one, whole=whole)}" for one in row) for row in table.rows)
     return (
-        f'<div class="scroll{" many" if many else ""}"><table id="{escape(table.name)}"><caption>{escape(table.caption)}</caption>'
-        f"<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>"
+        f'<div class="{" ".join(kinds)}"><table id="{escape(table.name)}"><caption>{escape(table.caption)}</caption>'
+        f"<thead><tr>{heads}</thead>\n<tbody>\n{rows}\n</tbody></table></div>"
     )
 
 
-def _right(numeric: bool) -> str:
-    return ' class="n"' if numeric else ""
+def figure_html(figure: Figure, number: int, data_folder: str = "") -> str:
+    """A figure with panels, legend and caption, as it stands on the page; its data in it, or in a folder beside the page."""
+    return _figure(figure, number, "; ".join(figure.runs), data_folder)
 
 
-def figure_html(figure: Figure, number: int) -> str:
-    """A figure with panels, legend and caption, as it stands on the page."""
+def _figure(figure: Figure, number: int, runs: str, data_folder: str) -> str:
     wide = len(figure.panels) == 1 or any(isinstance(panel, Diagram | System) for panel in figure.panels)
     size = (720.0, 280.0) if wide else (360.0, 250.0)
     columns = " wide" if wide else {3: " three", 6: " three"}.get(len(figure.panels), "")
@@ -221,11 +245,11 @@ def figure_html(figure: Figure, number: int) -> str:
         for panel in figure.panels
     )
     redraws = f" Redraws {figure.redraws} of the study." if figure.redraws else ""
-    source = f" Runs: {'; '.join(figure.runs)}." if figure.runs else ""
+    source = f" {RUNS}{runs}." if runs else ""
     return (
         f'<figure id="fig-{escape(figure.name)}"><div class="panels{columns}">{drawn}</div>\n{_legend(figure)}'
         f"<figcaption><b>Figure {number}. {escape(figure.title)}.</b> {escape(figure.method)}"
-        f"{escape(redraws)}{escape(source)} {data_link(figure)}</figcaption></figure>"
+        f"{escape(redraws)}{escape(source)} {data_link(figure, data_folder)}</figcaption></figure>"
     )
 
 

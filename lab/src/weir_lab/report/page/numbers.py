@@ -19,7 +19,7 @@ __all__ = ["numbers_by_place", "pages_compared"]
 
 _TABLE = re.compile(r'<table id="([^"]+)">(.*?)</table>', re.DOTALL)
 _FIGURE = re.compile(r'<figure id="([^"]+)">(.*?)</figure>', re.DOTALL)
-_CELL = re.compile(r"<td[^>]*>(.*?)</td>", re.DOTALL)
+_CELL = re.compile(r"<td[^>]*>(.*?)(?=</td>|<td|\n)", re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
 _NUMBER = re.compile(r"[-−+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
 _COMMA = re.compile(r"(?<=\d),(?=\d{3}\b)")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from weir_lab.errors import ReportError
 from weir_lab.records import write_json, write_text
-from weir_lab.report.page.data import data_beside
+from weir_lab.report.page.data import data_files
 from weir_lab.report.page.html import html_page, markdown_page
 from weir_lab.report.sets.kept import kept_twin, rebuild
 from weir_lab.report.sets.stories import index_report, linked, pair_report, read_whole
@@ -91,7 +91,8 @@ def _study(folder: Path, root: Path, out: Path, *, partial: bool) -> Shown:
     found = rebuild(folder, root)
     _require_sound(folder, found, partial=partial)
     report = _for_readers(found.report, folder)
-    page, data = data_beside(html_page(report), f"{report.name}-data")
+    data = f"{report.name}-data"
+    page = html_page(report, data)
     size = len(page.encode())
     if size >= PAGE_BYTES_MAX:
         raise ReportError(
@@ -100,9 +101,9 @@ def _study(folder: Path, root: Path, out: Path, *, partial: bool) -> Shown:
     file = out / f"{report.name}.html"
     write_text(file, page)
     write_text(file.with_suffix(".md"), markdown_page(report))
-    (out / f"{report.name}-data").mkdir()
-    for name, text in data.items():
-        write_text(out / f"{report.name}-data" / name, text)
+    (out / data).mkdir()
+    for name, text in data_files(report).items():
+        write_text(out / data / name, text)
     write_json(root / f"{report.name}.json", twin_of(found.report))
     made = f"pace {report.pace}, testbed {report.testbed}, {count_text(found.runs, 'run')} of commit {', '.join(found.commits)}"
     return Shown(file, report.title, report.summary, found.verified.numbers, made)

@@ -11,6 +11,7 @@ import difflib
 import json
 import math
 import re
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from weir_lab import __version__
 from weir_lab.design.whole.sets import load_set
 from weir_lab.errors import RecordError, ReportError
 from weir_lab.records import write_json, write_text
+from weir_lab.report.page.data import data_files
 from weir_lab.report.page.html import html_page, markdown_page
 from weir_lab.report.sets.assembling import Sources, assemble
 
@@ -49,11 +51,12 @@ _VERDICTS = frozenset({"verdict", "conclusions", "runs", "left_out", "sweeps"})
 
 @dataclasses.dataclass(frozen=True)
 class WrittenReport:
-    """The three files of a report."""
+    """The files of a report; the page links those in the folder of its figures' ``data``."""
 
     html: Path
     markdown: Path
     json: Path
+    data: Path
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,13 +68,31 @@ class Verified:
 
 
 def write_report(report: Report, folder: Path) -> WrittenReport:
-    """Write page, Markdown and twin; raises before anything is written where the page would not be complete."""
-    page, text = html_page(report), markdown_page(report)
-    files = WrittenReport(*(folder / f"{report.name}.{ending}" for ending in ("html", "md", "json")))
-    write_text(files.html, page)
-    write_text(files.markdown, text)
+    """Write page, data of its figures, Markdown and twin; raises before anything is written where the page would not be complete."""
+    texts = _texts_of(report)
+    html, markdown, twin = (folder / f"{report.name}.{ending}" for ending in ("html", "md", "json"))
+    files = WrittenReport(html, markdown, twin, folder / _data_folder(report))
+    # Figures that an earlier report had are not left beside this one.
+    shutil.rmtree(files.data, ignore_errors=True)
+    files.data.mkdir(parents=True)
+    for name, text in texts.items():
+        write_text(folder / name, text)
     write_json(files.json, twin_of(report))
     return files
+
+
+def _texts_of(report: Report) -> dict[str, str]:
+    """Page, Markdown and data, by their place beside the twin."""
+    folder = _data_folder(report)
+    return {
+        f"{report.name}.html": html_page(report, folder),
+        f"{report.name}.md": markdown_page(report),
+        **{f"{folder}/{name}": text for name, text in data_files(report).items()},
+    }
+
+
+def _data_folder(report: Report) -> str:
+    return f"{report.name}-data"
 
 
 def twin_of(report: Report) -> dict[str, Any]:
@@ -98,7 +119,7 @@ def verify(path: Path) -> Verified:
     """Compute every number of a report again from the raw records beside it."""
     twin = read_twin(path)
     again = built_again(twin, path.parent)
-    return compared(path, twin, twin_of(again), {"html": html_page(again), "md": markdown_page(again)})
+    return compared(path, twin, twin_of(again), _texts_of(again))
 
 
 def values_compared(twin: dict[str, Any], again: Report) -> Verified:
@@ -127,15 +148,15 @@ def built_again(twin: dict[str, Any], root: Path) -> Report:
 
 
 def compared(path: Path, printed: dict[str, Any], again: dict[str, Any], texts: Mapping[str, str]) -> Verified:
-    """What was printed against what the records give: the twin, and the files beside it by their ending."""
+    """What was printed against what the records give: the twin at ``path``, and the files beside it by their names."""
     fresh = json.loads(json.dumps(again))
     differences = list(_different(printed, fresh, ""))
-    for ending, text in texts.items():
-        file = path.with_suffix(f".{ending}")
+    for name, text in texts.items():
+        file = path.parent / name
         if not file.exists():
-            differences.append(f"{file.name}: not there")
+            differences.append(f"{name}: not there")
             continue
-        differences += [f"{file.name}: {one}" for one in _lines_that_differ(file.read_text(encoding="utf-8"), text)]
+        differences += [f"{name}: {one}" for one in _lines_that_differ(file.read_text(encoding="utf-8"), text)]
     return Verified(sum(1 for _ in _numbers(fresh)), tuple(differences))
 
 

@@ -78,7 +78,7 @@ def verify_sweep(path: Path) -> Verified:
     """Compute every number of a sweep's report, given by its page or its twin, again from the run folders beside it."""
     printed = read_twin(path, SCHEMA)
     again = _make(path.parent)
-    return compared(path, printed, again.twin, {"html": again.page})
+    return compared(path, printed, again.twin, {f"{path.stem}.html": again.page})
 
 
 @dataclasses.dataclass(frozen=True)

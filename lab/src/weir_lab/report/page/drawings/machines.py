@@ -138,8 +138,8 @@ def draw_system(system: System) -> str:
         y += _LINKS
     height = y + _tier(parts, system.servers, y) + _MARGIN
     return (
-        f'<svg class="chart" role="img" aria-label="{escape(system.sentence, quote=True)}" viewBox="0 0 {_WIDTH:g} {height:g}" '
-        f'style="max-width:{1.35 * _WIDTH:g}px">{"".join(parts)}</svg>'
+        f'<svg class="chart" role="img" aria-label="{escape(system.sentence, quote=True)}" viewBox="0 0 {_WIDTH:g} {height:g}">'
+        f"{''.join(parts)}</svg>"
     )
 
 

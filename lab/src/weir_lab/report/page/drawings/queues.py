@@ -92,8 +92,8 @@ def draw_diagram(diagram: Diagram, label: str) -> str:
     parts.append(_back(*ends[-1]))
     height = y + 6.0
     return (
-        f'<svg class="chart" role="img" aria-label="{escape(label, quote=True)}" viewBox="0 0 {_WIDTH:g} {height:g}" '
-        f'style="max-width:{1.35 * _WIDTH:g}px"><text class="t" x="{_MARGIN:g}" y="15">{escape(diagram.title)}</text>{"".join(parts)}</svg>'
+        f'<svg class="chart" role="img" aria-label="{escape(label, quote=True)}" viewBox="0 0 {_WIDTH:g} {height:g}">'
+        f'<text class="t" x="{_MARGIN:g}" y="15">{escape(diagram.title)}</text>{"".join(parts)}</svg>'
     )
 
 

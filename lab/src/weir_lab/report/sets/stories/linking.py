@@ -30,13 +30,14 @@ def linked(page: str, wholes: Iterable[Whole], file: Path) -> str:
     """
     for whole in wholes:
         label = re.escape(escape(whole.label))
-        if not re.search(rf">{label}</td>", page):
+        entry = rf">{label}(?=</td>|<td|\n)"
+        if not re.search(entry, page):
             raise ReportError(f"No table of the page names {whole.label}. Nothing was written.")
         if not whole.page.exists():
             continue
         address = quote(os.path.relpath(whole.page, file.parent))
         anchor = f'<a href="{escape(address, quote=True)}">{escape(whole.label)}</a>'
-        page = re.sub(rf">{label}</td>", lambda _, anchor=anchor: f">{anchor}</td>", page)  # type: ignore[misc]
+        page = re.sub(entry, lambda _, anchor=anchor: f">{anchor}", page)  # type: ignore[misc]
         page = re.sub(rf"<li>{label}, ", lambda _, anchor=anchor: f"<li>{anchor}, ", page)  # type: ignore[misc]
     require_complete(page)
     return page

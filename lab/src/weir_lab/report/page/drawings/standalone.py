@@ -20,6 +20,7 @@ _PANEL = re.compile(
 )
 _ENTRY = re.compile(r'<label><input[^>]*>(<svg class="sw".*?</svg>)(.*?)</label>', re.DOTALL)
 _TITLE = re.compile(r"<figcaption><b>(.*?)</b>", re.DOTALL)
+_SHARED = re.compile(r"<defs>.*?</defs>", re.DOTALL)
 _GAP, _ROW = 14.0, 20.0
 # Advance of a character of 12 px in common sans-serif faces, with room.
 _CHARACTER = 6.9
@@ -38,10 +39,12 @@ def standalone_figure(page: str, name: str) -> str:
     panels = [(float(width), float(height), body) for width, height, body in _PANEL.findall(found[name])]
     entries = [(swatch, unescape(text)) for swatch, text in _ENTRY.findall(found[name])]
     title = _TITLE.search(found[name])
-    return _composed(panels, entries, _style(page), unescape(title[1]) if title else name)
+    shared = _SHARED.search(page)
+    head = f"<style>{_style(page)}</style>\n{shared[0] if shared else ''}"
+    return _composed(panels, entries, head, unescape(title[1]) if title else name)
 
 
-def _composed(panels: list[tuple[float, float, str]], entries: list[tuple[str, str]], style: str, title: str) -> str:
+def _composed(panels: list[tuple[float, float, str]], entries: list[tuple[str, str]], head: str, title: str) -> str:
     columns = min(2, len(panels))
     width, height = panels[0][0], max(panel[1] for panel in panels)
     across = columns * width + (columns - 1) * _GAP
@@ -55,7 +58,7 @@ def _composed(panels: list[tuple[float, float, str]], entries: list[tuple[str, s
     whole = down + rows * _ROW
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img" viewBox="0 0 {across:g} {whole:g}" '
-        f'width="{across:g}" height="{whole:g}">\n<title>{escape(title)}</title>\n<style>{style}</style>\n'
+        f'width="{across:g}" height="{whole:g}">\n<title>{escape(title)}</title>\n{head}\n'
         f'<rect width="100%" height="100%" fill="var(--paper)"/>\n' + "\n".join(body) + "\n</svg>\n"
     )
 
