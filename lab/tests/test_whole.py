@@ -139,7 +139,7 @@ def test_at_another_speed_ours_is_turned_into_the_studys_before_it_is_compared(
     made_slow = assemble(study_set, Sources(tmp_path / "slow", tmp_path / "slow" / "studies"), "quick", "netns")
     slow = table(made_slow, "baseline-maxima")
     whole = table(report, "baseline-maxima")
-    assert "The machines ran at 0.5 of the study's speed" in slow.caption
+    assert "At the study's speed: our rates divided by 0.5, our times multiplied by it" in slow.caption
     assert slow.columns[-2:] == ("X at the study's speed (requests/s)", "R at the study's speed (ms)")
     for ours, before in zip(slow.rows, whole.rows, strict=True):
         assert number_in(ours[-2]) == pytest.approx(2.0 * number_in(ours[3]))

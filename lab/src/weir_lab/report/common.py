@@ -250,8 +250,7 @@ def speed_note(speed: float) -> str:
     if speed == 1.0:
         return ""
     return (
-        f" The machines ran at {speed:g} of the study's speed: at the study's speed is a rate divided by that, and a time times it; "
-        "changes are taken there."
+        f" At the study's speed: our rates divided by {speed:g}, our times multiplied by it; changes are taken there."
     )
 
 

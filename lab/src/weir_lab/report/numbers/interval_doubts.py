@@ -71,16 +71,14 @@ def _runs_text(model: LogModel) -> str:
     layout = model.fit.layout
     blocks = f"{count_text(len(layout.blocks), 'block')} taken out" if model.blocked else "no blocks"
     cells = count_text(len(layout.cells), "cell")
-    return (
-        f"{count_text(layout.runs, 'run')} of {cells} on logarithms, {blocks}, {model.fit.freedom} degrees of freedom"
-    )
+    return f"{count_text(layout.runs, 'run')} of {cells} on logarithms, {blocks}, {count_text(model.fit.freedom, 'degree')} of freedom"
 
 
 def _checks_text(model: LogModel, names: Mapping[Any, str]) -> str:
     spread, lag = model.spread, model.dependence
     parts = [f"error {number(100 * model.fit.error_sd, 1)} %"]
     if spread.p is not None and spread.equal:
-        parts.append(f"spreads of the cells agree (p = {number(spread.p, 2)})")
+        parts.append(f"spreads of the cells agree ({_p_text(spread.p)})")
     elif spread.p is not None:
         source = ErrorFrom.BLOCKS if model.blocked else ErrorFrom.CELLS
         low, high = (
@@ -88,9 +86,14 @@ def _checks_text(model: LogModel, names: Mapping[Any, str]) -> str:
             for cell in (spread.narrowest, spread.widest)
         )
         parts.append(
-            f"spreads of the cells differ (p = {number(spread.p, 2)}; {low}, {high}), so each change has the error of {source}"
+            f"spreads of the cells differ ({_p_text(spread.p)}; {low}, {high}), so each change has the error of {source}"
         )
     if lag is not None:
         like = "alike" if lag.shown else "no more alike than chance"
-        parts.append(f"neighbouring runs {like} (correlation {number(lag.lag1, 2)}, p = {number(lag.p, 2)})")
+        parts.append(f"neighbouring runs {like} (correlation {number(lag.lag1, 2)}, {_p_text(lag.p)})")
     return ", ".join(parts)
+
+
+def _p_text(p: float) -> str:
+    """With two digits, and never as nothing."""
+    return "p < 0.01" if p < 0.01 else f"p = {number(p, 2)}"

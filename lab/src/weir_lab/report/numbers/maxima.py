@@ -52,12 +52,12 @@ class Maximum:
 
     @property
     def text(self) -> str:
-        """``2,912 requests/s (2,905 to 2,919) from 96 clients on``, or why the data cannot tell."""
+        """``2,912 requests/s (2,905 to 2,919) from 96 clients on``, or the largest mean and why that is no maximum."""
         clients = count_text(self.cell.settings.clients, "client")
         if self.value is not None:
             ends = f"{rate(self.value.low)} to {rate(self.value.high)}"
             return f"{rate(self.value.mean)} requests/s ({ends}) from {clients} on"
-        return f"cannot tell ({self.largest_text}; {self.why_not})"
+        return f"{self.largest_text}, no maximum yet: {self.why_not}"
 
     @property
     def largest_text(self) -> str:
@@ -69,7 +69,7 @@ class Maximum:
     def why_not(self) -> str:
         """What it would take."""
         if self.plateau is None:
-            return "a maximum takes two levels, and two runs of each"
+            return "it takes two levels, and two runs of each"
         return more_text(self.plateau.times_more, len(self.cell.runs))
 
 

@@ -55,10 +55,14 @@ class Usage:
 
 @dataclass(frozen=True)
 class Limit:
-    """Which station limits, and why we say so; ``station`` is empty where none is full."""
+    """Which station limits, and why we say so; ``station`` is empty where none is full.
+
+    ``short`` is the sentence without the evidence, for where that stands elsewhere.
+    """
 
     station: str
     sentence: str
+    short: str = ""
 
 
 def link_bounds(settings: Settings, links: Links) -> list[Bound]:
@@ -209,6 +213,7 @@ def bottleneck(found: list[Usage], *, queue_grows: bool | None) -> Limit:
                 first.station,
                 f"The {first.station} limit: {100 * first.share:.0f} % used, {100 * first.others:.0f} % by other programs: this is not the "
                 f"limit of the system itself.{grown[queue_grows]}",
+                f"The {first.station} limit, mostly by other programs.{grown[queue_grows]}",
             )
         waiting = [usage.station for usage in full if usage.holds]
         held = f"; the {waiting[0]} are held by it" if waiting else ""
@@ -216,6 +221,7 @@ def bottleneck(found: list[Usage], *, queue_grows: bool | None) -> Limit:
         return Limit(
             first.station,
             f"The {first.station} limit: {100 * first.share:.0f} % used ({first.evidence}){held}.{beside}{grown[queue_grows]}",
+            f"The {first.station} limit.{grown[queue_grows]}",
         )
     if full:
         first = full[0]
@@ -223,15 +229,18 @@ def bottleneck(found: list[Usage], *, queue_grows: bool | None) -> Limit:
             first.station,
             f"The {first.station} limit: {100 * first.share:.0f} % used ({first.evidence}), while no link and no processor is full."
             f"{grown[queue_grows]}",
+            f"The {first.station} limit.{grown[queue_grows]}",
         )
     if not found:
-        return Limit("", "Nothing in the records tells how busy any station was.")
+        nothing = "Nothing in the records tells how busy any station was."
+        return Limit("", nothing, nothing)
     busiest = found[0]
     return Limit(
         "",
         f"No station is full: the busiest are the {busiest.station} with "
         f"{100 * busiest.share:.0f} % ({busiest.evidence}). Where throughput does not grow, what limits is none of them."
         f"{grown[queue_grows]}",
+        f"No station is full.{grown[queue_grows]}",
     )
 
 

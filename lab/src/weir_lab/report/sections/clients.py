@@ -96,14 +96,19 @@ def _swept(task: Task) -> str:
 
 def summary(task: Task) -> str:
     """One line of the report's summary: the largest throughput per workload, and what limits it."""
-    parts = []
+    parts: list[str] = []
+    missing: dict[str, None] = {}
     lines = [one for one in series_of(task) if not one.event]
     for workload in dict.fromkeys(one.workload for one in lines):
         found = maximum_over(task, [one for one in lines if one.workload == workload])
         links = task.first.study.topology.built_links if task.first.links_built else None
         limit = bottleneck(usages(found.cell, links), queue_grows=None)
         by = f", limited by the {limit.station}" if limit.station else ""
-        parts.append(f"{workload} {found.text}{by}")
+        parts.append(f"{workload} {found.text if found.shown else found.largest_text}{by}")
+        if not found.shown:
+            missing[found.why_not] = None
+    # Why a largest mean is no maximum is said once, where it is the same for all.
+    parts += [f"a largest mean is no maximum yet: {reason}" for reason in missing]
     return f"{task.spec.title}: {'; '.join(parts)}."
 
 
@@ -581,9 +586,11 @@ def _sentences(task: Task, lines: Sequence[Series]) -> list[Text]:
         )
         if knee is not None and not reported and not maximum.shown:
             reported = f" Knee: {knee.verdict}."
+        there = f"{maximum.text if maximum.shown else maximum.largest_text} ({series.name})"
+        open_ = "" if maximum.shown else f" No maximum yet: {maximum.why_not}."
         points.append(
-            f"{workload.capitalize()}: maximum {maximum.text} ({series.name}), "
-            f"with a mean response time of {level_text(cell, response_of, 1e3)} ms there.{reported} {limit.sentence}"
+            f"{workload.capitalize()}: {'maximum ' if maximum.shown else ''}{there}, "
+            f"with a mean response time of {level_text(cell, response_of, 1e3)} ms there.{open_}{reported} {limit.short}"
         )
     cells = [cell for one in lines for cell in one.cells]
     worst = max(cells, key=lambda cell: abs(_law(cell)))

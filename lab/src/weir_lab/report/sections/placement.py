@@ -133,9 +133,11 @@ def summary(task: Task) -> str:
     counted = _counted(task)
     uneven = [servers for servers, runs in counted.items() if _word(runs, counted) != "even"]
     reported = (
-        f"uneven on {', '.join(map(str, uneven))} servers" if uneven else "keys fall evenly on every number of servers"
+        f"keys fall unevenly on {', '.join(map(str, uneven))} servers"
+        if uneven
+        else "keys fall evenly on every number of servers"
     )
-    return f"{task.spec.title.removesuffix('?')}: {reported}."
+    return f"{reported[0].upper()}{reported[1:]}."
 
 
 def conclusions(task: Task) -> dict[str, str]:

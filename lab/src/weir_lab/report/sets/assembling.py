@@ -17,7 +17,7 @@ from weir_lab.report.common import Task, design_rows
 from weir_lab.report.numbers.comparing import basis_of
 from weir_lab.report.numbers.findings import SENTENCES_MAX
 from weir_lab.report.numbers.readings import SweepReadings, read_cells
-from weir_lab.report.page.blocks import Expectation, Report, Section, Text
+from weir_lab.report.page.blocks import RUNS, Expectation, Report, Section, Text
 from weir_lab.report.sections import (
     clients,
     effects,
@@ -218,12 +218,20 @@ def _section(
     note = _note(sweeps + events)
     if note:
         blocks.insert(0, Text(note, note=True))
+    question, hypothesis = study.question, study.hypothesis
+    if spec.kind == "models":
+        # Its files are those of other sections, and ask what those do.
+        question = "How well do models of queues, fitted to some of the runs, predict the others?"
+        hypothesis = (
+            f"Throughput is predicted within {study_set.margins.prediction_throughput:g} %, and the response time within "
+            f"{study_set.margins.prediction_response:g} %."
+        )
     return (
         Section(
             spec.name,
             spec.title,
-            study.question,
-            study.hypothesis,
+            question,
+            hypothesis,
             _design(study),
             tuple(blocks),
             (),
@@ -302,9 +310,8 @@ def _missing(spec: SectionSpec, sweeps: tuple[SweepReadings, ...], sources: Sour
     for sweep in sweeps:
         if sweep.absent:
             shown = ", ".join(sweep.absent[:3]) + (" and others" if len(sweep.absent) > 3 else "")
-            parts.append(
-                f"{sweep.file}: {len(sweep.absent)} of {len(sweep.absent) + len(sweep.cells)} cells have no valid run ({shown})"
-            )
+            cells = f"{len(sweep.absent)} of {len(sweep.absent) + len(sweep.cells)} cells"
+            parts.append(f"{sweep.file}: {cells} {'has' if len(sweep.absent) == 1 else 'have'} no valid run ({shown})")
     return "; ".join(parts)
 
 
@@ -322,7 +329,7 @@ def _note(sweeps: tuple[SweepReadings, ...]) -> str:
         if sweep.testbed is not None:
             reported += f", testbed {sweep.testbed.kind}" + ("" if sweep.links_built else " without limited links")
         parts.append(reported)
-    return f"Runs: {'; '.join(parts)}." if parts else ""
+    return f"{RUNS}{'; '.join(parts)}." if parts else ""
 
 
 def _flag(sweep: SweepReadings) -> str:
@@ -386,10 +393,12 @@ def _made(sections: tuple[Section, ...], sweeps: list[SweepReadings]) -> str:
     testbeds = sorted({one.testbed.kind for one in sweeps if one.testbed is not None})
     reported = (
         f"All this comes from {count_text(runs, 'valid run')} in {count_text(len(sweeps), 'sweep')} on "
-        f"the testbed {' and '.join(testbeds) or 'of this machine'}; "
-        f"{flagged} {'carries' if flagged == 1 else 'carry'} a flag, {count_text(invalid, 'attempt')} failed a gate and "
-        f"{'is' if invalid == 1 else 'are'} left out"
+        f"the testbed{'s' if len(testbeds) > 1 else ''} {' and '.join(testbeds) or 'of this machine'}"
     )
+    if flagged:
+        reported += f"; {flagged} {'carries' if flagged == 1 else 'carry'} a flag"
+    if invalid:
+        reported += f"; {count_text(invalid, 'attempt')} failed a gate and {'is' if invalid == 1 else 'are'} left out"
     missing = [section.title for section in sections if section.missing]
     return f"{reported}; not there, or only in part: {', '.join(missing)}." if missing else f"{reported}."
 

@@ -71,19 +71,18 @@ def why(task: Task, confirmed: Sequence[Confirmed]) -> Text | None:
     """The paragraph, a point for each workload; None for kinds of sections in which nothing is said to limit."""
     if task.spec.kind not in KINDS:
         return None
-    points = []
-    used: list[Confirmed] = []
-    for place in _places(task, confirmed):
-        own = [
-            one
-            for one in confirmed
-            if any(pair.base.settings.write_ratio == place.cell.settings.write_ratio for pair in one.pairs)
-        ]
-        points.append(_point(place, own, task.margins))
-        used += own
+    places = [(place, _own(place, confirmed)) for place in _places(task, confirmed)]
     # What has no pair, for want of runs, is said once.
-    points += [_said(one) for one in confirmed if one not in used]
+    without = [one for one in confirmed if not any(one in own for _, own in places)]
+    points = [_point(place, own, task.margins, without) for place, own in places]
+    points += [_said(one) for one in without]
     return Text(WHY, tuple(points)) if points else None
+
+
+def _own(place: _Place, confirmed: Sequence[Confirmed]) -> list[Confirmed]:
+    """Those that changed something at the mix of requests of this place."""
+    ratio = place.cell.settings.write_ratio
+    return [one for one in confirmed if any(pair.base.settings.write_ratio == ratio for pair in one.pairs)]
 
 
 def _places(task: Task, confirmed: Sequence[Confirmed]) -> list[_Place]:
@@ -106,7 +105,7 @@ def _places(task: Task, confirmed: Sequence[Confirmed]) -> list[_Place]:
     return found
 
 
-def _point(place: _Place, confirmed: Sequence[Confirmed], margins: Margins) -> str:
+def _point(place: _Place, confirmed: Sequence[Confirmed], margins: Margins, without: Sequence[Confirmed]) -> str:
     cell = place.cell
     links = place.sweep.study.topology.built_links if place.sweep.links_built else None
     stations = _stations(cell, usages(cell, links))
@@ -120,7 +119,7 @@ def _point(place: _Place, confirmed: Sequence[Confirmed], margins: Margins) -> s
         said.append(sentence(modelled) if modelled is not None else "")
     if confirmed:
         said += [_said(one, limit.station) for one in confirmed]
-    else:
+    elif all(one.more.changes != limit.station for one in without):
         said.append("Not confirmed by a run of its own.")
     return " ".join(one for one in said if one)
 

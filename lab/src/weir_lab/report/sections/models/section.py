@@ -13,7 +13,6 @@ from weir_lab.report.sections.models.networks import figures, notes, point, stat
 from weir_lab.report.sections.models.open_stations import LIGHTEST, inside_s, open_models, open_table
 from weir_lab.report.sections.models.printed import printed_networks, printed_open
 from weir_lab.report.sections.models.twice import sentence, twice_of_fullest, twice_table
-from weir_lab.theory.units import number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,12 +85,12 @@ def _open_points(task: Task, lines: Sequence[Series]) -> list[str]:
                 r = model.station.mean_response_time_s
                 off_by = Value(model.meeting.percent, digits=0, signed=True).text
                 parts.append(
-                    f"{model.model} {number(1e3 * r, 1)} ms (observed over predicted {off_by} %, {model.meeting.verdict})"
+                    f"{model.model} {Value(1e3 * r).text} ms (observed over predicted {off_by} %, {model.meeting.verdict})"
                 )
         if parts:
             cell = next(cell for cell in one.cells if cell.settings.clients == heavy)
-            seen = level_text(cell, inside_s, 1e3)
+            level = level_text(cell, inside_s, 1e3)
             points.append(
-                f"{one.workload}, {one.name}, {heavy} clients, queue and service observed {seen} ms: {'; '.join(parts)}."
+                f"{one.workload.capitalize()}, {one.name}, {heavy} clients, queue and service observed {level} ms: {'; '.join(parts)}."
             )
     return points

@@ -37,8 +37,12 @@ def off(met: Meeting) -> Value:
 
 def no_miss(met: Meeting) -> str:
     """Of a prediction that is not missed: what keeps it from being met; empty where it is."""
-    if met.met or met.times_more > _TIMES_MAX:
-        return "" if met.met else "what was found lies at the margin itself"
+    if met.met:
+        return ""
+    if met.low is None:
+        return "a single run has no interval"
+    if met.times_more > _TIMES_MAX:
+        return "what was found lies at the margin itself"
     return f"some {math.ceil(met.times_more)} times the runs would tell"
 
 
