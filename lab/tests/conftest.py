@@ -35,11 +35,19 @@ STARTS_PROCESSES = {
     *("test_ab_run", "test_obeyed", "test_skeletons", "test_targets", "test_testbeds", "test_unloaded"),
 }
 
+# Tests of these share studies, reports or simulations that take seconds to make: in one process they are made once, not once in each.
+SHARES_WHAT_IT_MADE = {
+    *("test_devices", "test_expectations", "test_kept", "test_model_pages", "test_open_loop_pages", "test_report"),
+    *("test_stories", "test_sweep_commands", "test_whole", "test_whole_beside"),
+}
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.stem in STARTS_PROCESSES:
             item.add_marker(pytest.mark.xdist_group("processes"))
+        elif item.path.stem in SHARES_WHAT_IT_MADE:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 # Started in the background of a script, this process may have been set to ignore interrupts, and its children would be too.

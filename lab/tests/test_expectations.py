@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from synthetic_whole import Truth, write_whole
 from weir_lab.bench.sweep.sets import take_files
-from weir_lab.design.whole.sets import ExpectedCurve, Hypothesis, More, PublishedSource, StudySet
+from weir_lab.design.whole.sets import ExpectedCurve, Hypothesis, More, PublishedSource
 from weir_lab.report.common import Task
 from weir_lab.report.numbers.readings import CellReadings, read_cells
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
@@ -207,7 +207,8 @@ def more_text(base: str, name: str, changes: dict[str, str]) -> str:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Report]:
+    """The folder of a study, and its report; tests must not change them."""
     given, root = tmp_path_factory.mktemp("given"), tmp_path_factory.mktemp("expected")
     for name in ("t-direct", "t-repl", "t-hash"):
         (given / f"{name}.toml").write_text((DATA / f"{name}.toml").read_text())
@@ -224,17 +225,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (given / "small.set.toml").write_text(SET)
     study_set = take_files(given / "small.set.toml", root)
     write_whole(root, study_set, Truth(), leave_out=("t-more-absent.toml",))
-    write_report(assembled(root, study_set), root)
-    return root
-
-
-def assembled(root: Path, study_set: StudySet) -> Report:
-    return assemble(study_set, Sources(root, root / "studies"), "quick", "netns")
+    report = assemble(study_set, Sources(root, root / "studies"), "quick", "netns")
+    write_report(report, root)
+    return root, report
 
 
 @pytest.fixture(scope="module")
-def report(folder: Path) -> Report:
-    return assembled(folder, take_files(folder / "studies" / "small.set.toml", folder))
+def folder(made: tuple[Path, Report]) -> Path:
+    return made[0]
+
+
+@pytest.fixture(scope="module")
+def report(made: tuple[Path, Report]) -> Report:
+    return made[1]
 
 
 def section(report: Report, name: str) -> Section:
