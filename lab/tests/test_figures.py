@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from urllib.parse import unquote
@@ -11,7 +12,7 @@ from urllib.parse import unquote
 import pytest
 
 from weir_lab.report.common import mark_of
-from weir_lab.report.page.blocks import Figure, Report, Section
+from weir_lab.report.page.blocks import Block, Figure, Finding, Report, Section, Text
 from weir_lab.report.page.charts import (
     COLOURS,
     DASHES,
@@ -138,8 +139,34 @@ def test_a_mark_takes_few_bytes() -> None:
     assert (size(100) - size(50)) / 50 < 110
 
 
-def report_of(*figures: Figure) -> Report:
-    return Report("r", "R", "about", "quick", "local", ("x",), (Section("s", "S", "q", "h", blocks=figures),), (), {})
+def report_of(*blocks: Block, findings: tuple[Finding, ...] = (), missing: str = "") -> Report:
+    section = Section("s", "S", "q", "h", blocks=blocks, findings=findings, missing=missing)
+    return Report("r", "R", "about", "quick", "local", ("x",), (section,), (), {})
+
+
+def test_a_figure_names_its_runs_where_its_section_names_others() -> None:
+    note = Text("Runs: a: 3 runs, 1 flagged; b: 2 runs.", note=True)
+    same, fewer = (
+        replace(figure(), name=name, runs=runs)
+        for name, runs in (("same", ("a: 3 runs", "b: 2 runs")), ("fewer", ("a: 3 runs",)))
+    )
+    captions = re.findall(r"<figcaption>(.*?)</figcaption>", html_page(report_of(note, same, fewer)))
+    assert ["Runs: " in caption for caption in captions] == [False, True]
+    assert "Runs: a: 3 runs." in captions[1]
+
+
+def test_a_reason_that_stands_above_is_not_said_again() -> None:
+    reason, missing = "the interval reaches from here to there and so nothing can be said", "a.toml has no valid runs"
+    findings = (
+        Finding("one", "Reads grow.", "cannot tell", reason),
+        Finding("two", "Writes grow.", "cannot tell", reason),
+        Finding("three", "All grow.", "no data", missing),
+    )
+    page = html_page(report_of(figure(), findings=findings, missing=missing))
+    assert page.count(reason) == 1
+    assert "The same as for “Reads grow.”" in page
+    assert page.count(missing) == 1
+    assert "<td>See above.</td>" in page
 
 
 def test_a_logarithmic_axis_says_so_and_its_data_keep_the_plain_label() -> None:
