@@ -26,7 +26,7 @@ def record(
 
 
 def rounds(comparison: str, ratios: list[float], proxy: float = 4.0) -> list[dict[str, Any]]:
-    """Of one comparison, by round: what Weir's throughput is a multiple of is 100,000/s. The other costs 4 us and 2 us."""
+    """Of one comparison, by round: Weir is at some multiple of 100,000/s. The other costs 4 us and 2 us."""
     made = []
     for number, ratio in enumerate(ratios):
         made.append(record(comparison, number, "weir", int(ratio * 1e5), {"proxy": proxy, "servers": 0.8, "load": 1}))
