@@ -45,9 +45,10 @@ def installed(name: str, question: str) -> str:
 
 
 def said(command: Sequence[str]) -> str:
-    """The first line that a program says about itself, on whichever stream."""
+    """The first line with a number that a program says about itself, on whichever stream."""
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    return ((done.stdout or done.stderr).strip().splitlines() or ["unknown"])[0]
+    lines = (done.stdout or done.stderr).strip().splitlines()
+    return next((line for line in lines if any(map(str.isdigit, line))), "unknown")
 
 
 def first_value(path: Path, key: str, separator: str = ":") -> str:
