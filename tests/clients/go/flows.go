@@ -1,6 +1,7 @@
 // Flows of gomemcache against one address: flows HOST PORT. One line per flow: passed, failed or skipped.
-// FLOWS_CA names a file with the authority of a server that speaks TLS; FLOWS_LOGIN is what the first request of each connection says to
-// one that wants a login: a name, a space, a password.
+// FLOWS_CA names a file with the authority of a server that speaks TLS. FLOWS_CERT and FLOWS_KEY are files with what the client shows to
+// one that wants a certificate. FLOWS_LOGIN is what the first request of each connection says to one that wants a login: a name, a space,
+// a password.
 package main
 
 import (
@@ -38,7 +39,7 @@ func main() {
 	client := memcache.New(os.Args[1] + ":" + os.Args[2])
 	client.Timeout = 20e9
 	client.MaxIdleConns = 16
-	if err := secure(client, os.Getenv("FLOWS_CA"), os.Getenv("FLOWS_LOGIN")); err != nil {
+	if err := secure(client, os.Getenv("FLOWS_LOGIN")); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
@@ -52,20 +53,15 @@ type dialer interface {
 }
 
 // secure lets the client's connections begin with TLS, with a login, or with one in the other; with neither they are as they were.
-func secure(client *memcache.Client, authority, login string) error {
+func secure(client *memcache.Client, login string) error {
 	var through dialer = &net.Dialer{}
-	if authority != "" {
-		pem, err := os.ReadFile(authority)
+	if authority := os.Getenv("FLOWS_CA"); authority != "" {
+		config, err := trusting(authority)
 		if err != nil {
 			return err
 		}
-		roots := x509.NewCertPool()
-		if !roots.AppendCertsFromPEM(pem) {
-			return fmt.Errorf("%s has no certificate", authority)
-		}
-		through = &tls.Dialer{Config: &tls.Config{RootCAs: roots, ServerName: "localhost"}}
-	}
-	if authority == "" && login == "" {
+		through = &tls.Dialer{Config: config}
+	} else if login == "" {
 		return nil
 	}
 	client.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -80,6 +76,27 @@ func secure(client *memcache.Client, authority, login string) error {
 		return connection, nil
 	}
 	return nil
+}
+
+// trusting is what a client goes by that trusts an authority, and shows a certificate if it has one.
+func trusting(authority string) (*tls.Config, error) {
+	pem, err := os.ReadFile(authority)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s has no certificate", authority)
+	}
+	config := &tls.Config{RootCAs: roots, ServerName: "localhost"}
+	if file := os.Getenv("FLOWS_CERT"); file != "" {
+		shown, err := tls.LoadX509KeyPair(file, os.Getenv("FLOWS_KEY"))
+		if err != nil {
+			return nil, err
+		}
+		config.Certificates = []tls.Certificate{shown}
+	}
+	return config, nil
 }
 
 func logIn(connection net.Conn, login string) error {

@@ -11,7 +11,7 @@ import net.spy.memcached.MemcachedClient;
 import net.spy.memcached.internal.OperationFuture;
 import net.spy.memcached.transcoders.SerializingTranscoder;
 
-/** Flows of spymemcached, in its text protocol, against one address: SpyFlows HOST PORT. */
+/** Flows of spymemcached, in its text protocol, against one address: SpyFlows HOST PORT. Compiled against its descendants, too. */
 final class SpyFlows extends Flows {
     private final MemcachedClient client;
 
@@ -20,16 +20,22 @@ final class SpyFlows extends Flows {
     }
 
     public static void main(String[] arguments) throws Exception {
-        var address = new InetSocketAddress(arguments[0], Integer.parseInt(arguments[1]));
+        runAll(builder(), arguments);
+    }
+
+    static ConnectionFactoryBuilder builder() {
         // The client refuses values above its own limit; with this one the server does.
         var transcoder = new SerializingTranscoder(8 << 20);
         transcoder.setCompressionThreshold(Integer.MAX_VALUE);
-        var factory = new ConnectionFactoryBuilder()
+        return new ConnectionFactoryBuilder()
             .setProtocol(ConnectionFactoryBuilder.Protocol.TEXT)
             .setTranscoder(transcoder)
-            .setOpTimeout(20_000)
-            .build();
-        var client = new MemcachedClient(factory, List.of(address));
+            .setOpTimeout(20_000);
+    }
+
+    static void runAll(ConnectionFactoryBuilder builder, String[] arguments) throws Exception {
+        var address = new InetSocketAddress(arguments[0], Integer.parseInt(arguments[1]));
+        var client = new MemcachedClient(builder.build(), List.of(address));
         new SpyFlows(client).runAll();
         client.shutdown();
     }

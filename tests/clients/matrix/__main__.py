@@ -1,7 +1,7 @@
 """Runs public clients against memcached and against Weir, and fails where memcached passes and Weir does not.
 
     .venv/bin/python -m tests.clients.matrix            all
-    .venv/bin/python -m tests.clients.matrix go rust    these languages
+    .venv/bin/python -m tests.clients.matrix go dalli   these languages and clients
 
 Fetches the clients from their registries (versions and contents are pinned in tests/clients) into .tools/clients.
 """
@@ -14,15 +14,16 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from .results import FAILED, PASSED, Finding, Results, Unreadable, count, findings, table
-from .subjects import MEMCACHED, SECURED, WEIR, Subject, started
-from .suites import LANGUAGES, SUITES, Suite
+from .subjects import MEMCACHED, SUBJECTS, WEIR, Subject, started
+from .suites import NAMES, SUITES, Suite
 from .workshop import Trouble
 
 
 @dataclass
 class Outcome:
     suite: Suite
-    cells: list[str] = field(default_factory=list)
+    cells: dict[str, str] = field(default_factory=dict)
+    """By the subject's name."""
     findings: list[Finding] = field(default_factory=list)
     own: list[str] = field(default_factory=list)
     """What fails against memcached itself."""
@@ -35,12 +36,12 @@ class Outcome:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Run public clients against memcached and against Weir.")
-    parser.add_argument("languages", nargs="*", metavar="LANGUAGE", help=f"of {', '.join(LANGUAGES)}; default: all")
-    wanted = parser.parse_args().languages or LANGUAGES
-    unknown = set(wanted) - set(LANGUAGES)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; default: all")
+    wanted = set(parser.parse_args().names) or set(NAMES)
+    unknown = wanted - set(NAMES)
     if unknown:
-        sys.exit(f"test-clients: no client in {', '.join(sorted(unknown))}; there are {', '.join(LANGUAGES)}")
-    outcomes = [run(suite) for suite in SUITES if suite.language in wanted]
+        sys.exit(f"test-clients: no language or client {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
+    outcomes = [run(suite) for suite in SUITES if wanted & {suite.language, suite.client}]
     return conclude(outcomes)
 
 
@@ -53,7 +54,7 @@ def run(suite: Suite) -> Outcome:
         if all(result.outcome != PASSED for result in memcached.values()):
             raise Trouble("nothing passes against memcached itself: these tests would prove nothing")
         outcome.own = [f"{test}: {one.detail}" for test, one in memcached.items() if one.outcome == FAILED]
-        for subject in (*WEIR, *([SECURED] if suite.run_secured else [])):
+        for subject in (*WEIR, *suite.secured):
             weir = run_against(suite, subject, outcome)
             outcome.findings += findings(memcached, subject.name, weir, suite.intended)
     except (Trouble, Unreadable) as trouble:
@@ -64,24 +65,21 @@ def run(suite: Suite) -> Outcome:
 
 def run_against(suite: Suite, subject: Subject, outcome: Outcome) -> Results:
     with started(subject) as at:
-        if subject.secured and suite.run_secured:
-            results = suite.run_secured(at.address, at.environment)
-        else:
-            results = suite.run(at.address)
-    outcome.cells.append(count(results))
-    print(f"   {subject.name}: {outcome.cells[-1]}", flush=True)
+        results = suite.run(at)
+    outcome.cells[subject.name] = count(results)
+    print(f"   {subject.name}: {count(results)}", flush=True)
     return results
 
 
 def conclude(outcomes: list[Outcome]) -> int:
-    subjects = [subject.name for subject in (MEMCACHED, *WEIR, SECURED)]
     rows = []
     for outcome in outcomes:
-        wanted = len(subjects) - (outcome.suite.run_secured is None)
-        cells = outcome.cells + ["not run"] * (wanted - len(outcome.cells))
-        cells += ["cannot"] * (len(subjects) - wanted)
-        rows.append([outcome.suite.client, outcome.suite.version(), outcome.suite.what, *cells])
-    print(f"\npassed/failed/skipped\n{table(['client', 'version', 'tests', *subjects], rows)}\n")
+        suite = outcome.suite
+        missing = {subject.name: "not run" for subject in (MEMCACHED, *WEIR, *suite.secured)}
+        cells = [(missing | outcome.cells).get(subject.name, "cannot") for subject in SUBJECTS]
+        rows.append([suite.client, suite.version(), suite.what, *cells])
+    head = ["client", "version", "tests", *(subject.name for subject in SUBJECTS)]
+    print(f"\npassed/failed/skipped\n{table(head, rows)}\n")
     for outcome in outcomes:
         name = f"{outcome.suite.client}, {outcome.suite.what}"
         for own in outcome.own:

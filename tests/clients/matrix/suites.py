@@ -12,13 +12,12 @@ import shutil
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.harness.processes import Address
-
 from .results import Results, from_go, from_junit, from_lines
+from .subjects import PASSWORD, SECURED, Started, Subject
 from .workshop import BUILD_LIMIT_S, SOURCES, WORKSHOP, Trouble, call, finished, fresh_folder, unchanged
 
 GO_MODULE = "github.com/bradfitz/gomemcache"
@@ -37,11 +36,11 @@ class Suite:
     """... where in it the client's version stands."""
     what: str
     prepare: Callable[[], None]
-    run: Callable[[Address], Results]
+    run: Callable[[Started], Results]
     intended: Mapping[str, str] = field(default_factory=dict)
     """Patterns of what Weir says where it differs on purpose, and why it does."""
-    run_secured: Callable[[Address, Mapping[str, str]], Results] | None = None
-    """The same with TLS and a login, of a client that can: what it needs for that is in its environment."""
+    secured: tuple[Subject, ...] = ()
+    """Where it runs besides, because it can log in that way."""
 
     def version(self) -> str:
         found = re.search(self.pattern, (SOURCES / self.lock).read_text(encoding="utf-8"))
@@ -50,12 +49,18 @@ class Suite:
         return found[1]
 
 
+def flows(at: Started, *command: str | Path, more: Sequence[str] = ()) -> Results:
+    """Runs a program of flows."""
+    words: Words = [*command, at.address.host, str(at.address.port)]
+    return from_lines(call(words, environment=at.environment), more)
+
+
 def prepare_go() -> None:
     call(["go", "build", "-o", WORKSHOP / "go" / "flows", "."], folder=SOURCES / "go", limit_s=BUILD_LIMIT_S)
 
 
-def run_go(address: Address, environment: Mapping[str, str] | None = None) -> Results:
-    return from_lines(call([WORKSHOP / "go" / "flows", address.host, str(address.port)], environment=environment))
+def run_go(at: Started) -> Results:
+    return flows(at, WORKSHOP / "go" / "flows")
 
 
 def prepare_go_own() -> None:
@@ -74,9 +79,22 @@ def prepare_go_own() -> None:
     call(command, folder=folder / "module", limit_s=BUILD_LIMIT_S)
 
 
-def run_go_own(address: Address) -> Results:
+def run_go_own(at: Started) -> Results:
     command: Words = [WORKSHOP / "go-own" / "tests", "-test.v", "-test.run", "^TestLocalhost$"]
-    return from_go(call(command, environment={"MEMCACHED_ADDRESS": str(address)}, may_fail=True))
+    return from_go(call(command, environment={"MEMCACHED_ADDRESS": str(at.address)}, may_fail=True))
+
+
+@dataclass(frozen=True)
+class JavaProgram:
+    client: str
+    """The name of its jar."""
+    sources: tuple[str, ...]
+
+
+JAVA = {
+    "SpyFlows": JavaProgram("spymemcached", ("Flows", "SpyFlows")),
+    "XFlows": JavaProgram("xmemcached", ("Flows", "XFlows")),
+}
 
 
 def prepare_java() -> None:
@@ -89,9 +107,16 @@ def prepare_java() -> None:
         )
         if not matches(sums, jars):
             raise Trouble(f"{jars} does not hold what tests/clients/java/jars.sha256 lists")
-    classes = fresh_folder("java/classes")
-    sources = sorted((SOURCES / "java").glob("*.java"))
-    call(["javac", "-Xlint:all", "-Werror", "-cp", f"{jars}/*", "-d", classes, *sources], limit_s=BUILD_LIMIT_S)
+    for name, program in JAVA.items():
+        classes, sources = fresh_folder(f"java/{name}"), [SOURCES / "java" / f"{file}.java" for file in program.sources]
+        options: Words = ["-Xlint:all", "-Werror", "-cp", java_jars(program), "-d", classes]
+        call(["javac", *options, *sources], limit_s=BUILD_LIMIT_S)
+
+
+def java_jars(program: JavaProgram) -> str:
+    """The client's jar, and what it logs by."""
+    jars = sorted((WORKSHOP / "java" / "jars").glob("*.jar"))
+    return ":".join(str(jar) for jar in jars if jar.name.rpartition("-")[0] in (program.client, "slf4j-api"))
 
 
 def matches(sums: Path, folder: Path) -> bool:
@@ -100,10 +125,8 @@ def matches(sums: Path, folder: Path) -> bool:
     return found == wanted
 
 
-def run_java(program: str) -> Callable[[Address], Results]:
-    java = WORKSHOP / "java"
-    classpath = f"{java / 'jars'}/*:{java / 'classes'}"
-    return lambda address: from_lines(call(["java", "-cp", classpath, program, address.host, str(address.port)]))
+def run_java(name: str) -> Callable[[Started], Results]:
+    return lambda at: flows(at, "java", "-cp", f"{java_jars(JAVA[name])}:{WORKSHOP / 'java' / name}", name)
 
 
 def prepare_node() -> None:
@@ -114,11 +137,12 @@ def prepare_node() -> None:
             shutil.copy(source, folder)
         call(["npm", "ci", "--silent", "--ignore-scripts"], folder=folder, limit_s=BUILD_LIMIT_S)
         finished("node", *sources)
-    shutil.copy(SOURCES / "node" / "flows.js", WORKSHOP / "node")
+    for program in (SOURCES / "node").glob("*.js"):
+        shutil.copy(program, WORKSHOP / "node")
 
 
-def run_node(address: Address) -> Results:
-    return from_lines(call(["node", WORKSHOP / "node" / "flows.js", address.host, str(address.port)]))
+def run_node(program: str) -> Callable[[Started], Results]:
+    return lambda at: flows(at, "node", WORKSHOP / "node" / program)
 
 
 def prepare_rust() -> None:
@@ -136,8 +160,8 @@ def prepare_rust() -> None:
     call(command, limit_s=BUILD_LIMIT_S)
 
 
-def run_rust(address: Address) -> Results:
-    return from_lines(call([WORKSHOP / "rust" / "debug" / "weir-client-flows", address.host, str(address.port)]))
+def run_rust(at: Started) -> Results:
+    return flows(at, WORKSHOP / "rust" / "debug" / "weir-client-flows")
 
 
 def prepare_python() -> None:
@@ -157,27 +181,25 @@ def prepare_python() -> None:
     finished("python-env", *locks)
 
 
-def run_pylibmc(address: Address) -> Results:
-    return from_lines(call([PYTHON, SOURCES / "python" / "pylibmc_flows.py", address.host, str(address.port)]))
+def run_pylibmc(at: Started) -> Results:
+    return flows(at, PYTHON, SOURCES / "python" / "pylibmc_flows.py")
 
 
-def run_meta_memcache(address: Address) -> Results:
-    program = SOURCES / "python" / "meta_memcache_flows.py"
-    return from_lines(
-        call([PYTHON, program, address.host, str(address.port)]), more=("binary keys", "stale items", "leases")
-    )
+def run_meta_memcache(at: Started) -> Results:
+    more = ("binary keys", "stale items", "leases")
+    return flows(at, PYTHON, SOURCES / "python" / "meta_memcache_flows.py", more=more)
 
 
-def run_pylibmc_own(address: Address) -> Results:
+def run_pylibmc_own(at: Started) -> Results:
     # test_autoconf asks 127.0.0.1:11211 whatever it is given, for a command that memcached does not have.
     arguments = ["--ignore=tests/test_autoconf.py", "-p", "text_protocol", "tests"]
-    plugins = str(SOURCES / "python")
-    environment = {"MEMCACHED_HOST": address.host, "MEMCACHED_PORT": str(address.port), "PYTHONPATH": plugins}
+    plugins, port = str(SOURCES / "python"), str(at.address.port)
+    environment = {"MEMCACHED_HOST": at.address.host, "MEMCACHED_PORT": port, "PYTHONPATH": plugins}
     return run_pytest("pylibmc", arguments, environment)
 
 
-def run_pymemcache_own(address: Address) -> Results:
-    options = ["-m", "integration", "--server", address.host, "--port", str(address.port)]
+def run_pymemcache_own(at: Started) -> Results:
+    options = ["-m", "integration", "--server", at.address.host, "--port", str(at.address.port)]
     return run_pytest("pymemcache", [*options, "pymemcache/test/test_integration.py"], {})
 
 
@@ -195,19 +217,22 @@ def run_pytest(client: str, arguments: list[str], environment: dict[str, str]) -
 
 GO_VERSION = r"gomemcache (\S+)"
 SUITES = (
-    Suite("go", "gomemcache", "go/go.mod", GO_VERSION, "flows", prepare_go, run_go, run_secured=run_go),
+    Suite("go", "gomemcache", "go/go.mod", GO_VERSION, "flows", prepare_go, run_go, secured=SECURED),
     Suite("go", "gomemcache", "go/go.mod", GO_VERSION, "own tests", prepare_go_own, run_go_own),
     Suite("java", "spymemcached", "java/jars.sha256", r"spymemcached-(.+)\.jar", "flows", prepare_java,
           run_java("SpyFlows")),
     Suite("java", "xmemcached", "java/jars.sha256", r"xmemcached-(.+)\.jar", "flows", prepare_java, run_java("XFlows")),
-    Suite("node", "memcached (npm)", "node/package.json", r'"memcached": "(.+)"', "flows", prepare_node, run_node),
-    Suite("rust", "memcache (crate)", "rust/Cargo.toml", r'version = "=(.+?)"', "flows", prepare_rust, run_rust),
+    Suite("node", "memcached (npm)", "node/package.json", r'"memcached": "(.+)"', "flows", prepare_node,
+          run_node("memcached_flows.js")),
+    Suite("rust", "memcache (crate)", "rust/Cargo.toml", r'version = "=(.+?)"', "flows", prepare_rust, run_rust,
+          secured=SECURED),
     Suite("python", "pylibmc", "python/sdists.txt", r"pylibmc==(\S+)", "flows", prepare_python, run_pylibmc),
     Suite("python", "pylibmc", "python/sdists.txt", r"pylibmc==(\S+)", "own tests", prepare_python, run_pylibmc_own),
     Suite("python", "meta-memcache", "python/requirements.txt", r"meta-memcache==(\S+)", "flows", prepare_python,
-          run_meta_memcache),
+          run_meta_memcache, secured=(PASSWORD,)),
     Suite("python", "pymemcache", "python/sdists.txt", r"pymemcache==(\S+)", "own tests", prepare_python,
           run_pymemcache_own,
           {"these statistics belong to one server": "statistics of one server are not summed (decision 3)"}),
 )  # fmt: skip
-LANGUAGES = tuple(dict.fromkeys(suite.language for suite in SUITES))
+NAMES = tuple(dict.fromkeys(name for suite in SUITES for name in (suite.language, suite.client)))
+"""Languages and clients."""

@@ -1,21 +1,28 @@
 """Flows of meta-memcache, a client of the meta protocol, against one address: meta_memcache_flows.py HOST PORT.
 
-One line per flow: passed, failed or skipped.
+One line per flow: passed, failed or skipped. FLOWS_LOGIN is what the first request of each connection says to a server
+that wants a login: a name, a space, a password.
 """
 
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from meta_memcache import CacheClient, Key, ServerAddress, SetMode, connection_pool_factory_builder
-from meta_memcache.configuration import LeasePolicy, StalePolicy
-from meta_memcache.errors import MemcacheError
+from meta_memcache.configuration import LeasePolicy, StalePolicy, socket_factory_builder
+from meta_memcache.connection.pool import ConnectionPool
+from meta_memcache.errors import MemcacheError, MemcacheServerError
 
 TTL_S = 1000
+TIMEOUT_S = 20
+
+LOGIN = os.environ.get("FLOWS_LOGIN", "").encode()
+STORED = b"STORED\r\n"
 
 LONG_AGO = 60 * 60 * 24 * 30 + 1
 """Above 30 days an expiry time is a date; this one is in January 1970."""
@@ -38,12 +45,28 @@ def main(host: str, port: str) -> None:
 
 
 def connect(host: str, port: int) -> Any:
+    pools = connection_pool_factory_builder(connection_timeout=TIMEOUT_S, recv_timeout=TIMEOUT_S, max_pool_size=8)
     return CacheClient.cache_client_from_servers(
         servers=[ServerAddress(host=host, port=port)],
-        connection_pool_factory_fn=connection_pool_factory_builder(
-            connection_timeout=20, recv_timeout=20, max_pool_size=8
-        ),
+        connection_pool_factory_fn=logging_in if LOGIN else pools,
     )
+
+
+def logging_in(server: ServerAddress) -> ConnectionPool:
+    return ConnectionPool(
+        server=str(server), socket_factory_fn=lambda: logged_in(server), initial_pool_size=1, max_pool_size=8
+    )
+
+
+def logged_in(server: ServerAddress) -> socket.socket:
+    connection: socket.socket = socket_factory_builder(
+        host=server.host, port=server.port, connection_timeout=TIMEOUT_S, recv_timeout=TIMEOUT_S, no_delay=True
+    )()
+    connection.sendall(b"set login 0 0 %d\r\n%b\r\n" % (len(LOGIN), LOGIN))
+    answer = connection.recv(len(STORED))
+    if answer != STORED:
+        raise MemcacheServerError(str(server), f"the login was answered {answer!r}")
+    return connection
 
 
 def flows(client: Any) -> dict[str, Callable[[], None]]:

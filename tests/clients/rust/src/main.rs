@@ -1,8 +1,12 @@
 //! Flows of the crate `memcache`, in its text protocol, against one address: `flows HOST PORT`.
 //! One line per flow: passed, failed or skipped.
+//!
+//! `FLOWS_CA` names a file with the authority of a server that speaks TLS. `FLOWS_CERT` and `FLOWS_KEY` are files with
+//! what the client shows to one that wants a certificate. `FLOWS_LOGIN` is a name, a space and a password for one that
+//! wants a login.
 
 use memcache::{Client, ClientError, CommandError, MemcacheError};
-use std::{collections::HashMap, process::ExitCode, thread};
+use std::{collections::HashMap, env, process::ExitCode, thread};
 
 type Bytes = Vec<u8>;
 type Found = (Bytes, u32, Option<u64>);
@@ -53,13 +57,12 @@ const FLOWS: [(&str, Flow); 25] = [
 ];
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<String> = env::args().skip(1).collect();
     let [host, port] = &arguments[..] else {
         eprintln!("usage: flows HOST PORT");
         return ExitCode::from(2);
     };
-    let target = format!("memcache://{host}:{port}?protocol=ascii&timeout=20&tcp_nodelay=true");
-    let client = match Client::with_pool_size(target, 8) {
+    let client = match Client::with_pool_size(url(host, port), 8) {
         Ok(client) => client,
         Err(error) => {
             eprintln!("cannot connect to {host}:{port}: {error}");
@@ -74,6 +77,18 @@ fn main() -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+/// All that the client is to do stands in its URL. It logs in with a `set` in front of what it sends on a connection.
+fn url(host: &str, port: &str) -> String {
+    let named = |variable| env::var(variable).ok();
+    let tls = if named("FLOWS_CA").is_some() { "+tls" } else { "" };
+    let login = named("FLOWS_LOGIN").map_or(String::new(), |words| words.replace(' ', ":") + "@");
+    let files: String = [("ca_path", "FLOWS_CA"), ("cert_path", "FLOWS_CERT"), ("key_path", "FLOWS_KEY")]
+        .into_iter()
+        .filter_map(|(parameter, variable)| Some(format!("&{parameter}={}", named(variable)?)))
+        .collect();
+    format!("memcache{tls}://{login}{host}:{port}?protocol=ascii&timeout=20&tcp_nodelay=true{files}")
 }
 
 fn set_and_get(client: &Client) -> Outcome {
