@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .results import Results, from_go, from_junit, from_lines
-from .subjects import PASSWORD, SECURED, Started, Subject
+from .subjects import CERTIFICATE, PASSWORD, SECURED, Started, Subject
 from .workshop import BUILD_LIMIT_S, SOURCES, WORKSHOP, Trouble, call, finished, fresh_folder, unchanged
 
 GO_MODULE = "github.com/bradfitz/gomemcache"
@@ -224,6 +224,8 @@ SUITES = (
     Suite("java", "xmemcached", "java/jars.sha256", r"xmemcached-(.+)\.jar", "flows", prepare_java, run_java("XFlows")),
     Suite("node", "memcached (npm)", "node/package.json", r'"memcached": "(.+)"', "flows", prepare_node,
           run_node("memcached_flows.js")),
+    Suite("node", "memcache-client (npm)", "node/package.json", r'"memcache-client": "(.+)"', "flows", prepare_node,
+          run_node("memcache_client_flows.js"), secured=(CERTIFICATE,)),
     Suite("rust", "memcache (crate)", "rust/Cargo.toml", r'version = "=(.+?)"', "flows", prepare_rust, run_rust,
           secured=SECURED),
     Suite("python", "pylibmc", "python/sdists.txt", r"pylibmc==(\S+)", "flows", prepare_python, run_pylibmc),
