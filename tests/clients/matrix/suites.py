@@ -87,13 +87,14 @@ def run_go_own(at: Started) -> Results:
 @dataclass(frozen=True)
 class JavaProgram:
     client: str
-    """The name of its jar."""
+    """The name of its jar. Two of the clients have classes of the same names."""
     sources: tuple[str, ...]
 
 
 JAVA = {
     "SpyFlows": JavaProgram("spymemcached", ("Flows", "SpyFlows")),
     "XFlows": JavaProgram("xmemcached", ("Flows", "XFlows")),
+    "ElastiCacheFlows": JavaProgram("elasticache-java-cluster-client", ("Flows", "SpyFlows", "ElastiCacheFlows")),
 }
 
 
@@ -221,6 +222,8 @@ SUITES = (
     Suite("go", "gomemcache", "go/go.mod", GO_VERSION, "own tests", prepare_go_own, run_go_own),
     Suite("java", "spymemcached", "java/jars.sha256", r"spymemcached-(.+)\.jar", "flows", prepare_java,
           run_java("SpyFlows")),
+    Suite("java", "ElastiCache client", "java/jars.sha256", r"elasticache-java-cluster-client-(.+)\.jar", "flows",
+          prepare_java, run_java("ElastiCacheFlows"), secured=(CERTIFICATE,)),
     Suite("java", "xmemcached", "java/jars.sha256", r"xmemcached-(.+)\.jar", "flows", prepare_java, run_java("XFlows")),
     Suite("node", "memcached (npm)", "node/package.json", r'"memcached": "(.+)"', "flows", prepare_node,
           run_node("memcached_flows.js")),
