@@ -38,7 +38,7 @@ test-long: setup ## run the tests with many more cases (100,000 differential str
 	@scripts/setup chroots
 	@$(PY) scripts/check --long
 
-test-clients: ## run public clients in five languages against memcached and weir (needs the network)
+test-clients: ## run public clients in six languages against memcached and weir (needs the network)
 	@scripts/setup clients
 	@$(PY) -m tests.clients.matrix
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from . import debian
 from .results import Results, from_go, from_junit, from_lines
 from .subjects import CERTIFICATE, PASSWORD, SECURED, Started, Subject
 from .workshop import BUILD_LIMIT_S, SOURCES, WORKSHOP, Trouble, call, finished, fresh_folder, unchanged
@@ -121,9 +122,13 @@ def java_jars(program: JavaProgram) -> str:
 
 
 def matches(sums: Path, folder: Path) -> bool:
-    wanted = {name: digest for digest, name in (line.split() for line in sums.read_text().splitlines())}
     found = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.glob("*")}
-    return found == wanted
+    return found == listed(sums)
+
+
+def listed(sums: Path) -> dict[str, str]:
+    """The digest of each file, by its name."""
+    return {name: digest for digest, name in (line.split() for line in sums.read_text().splitlines())}
 
 
 def run_java(name: str) -> Callable[[Started], Results]:
@@ -163,6 +168,35 @@ def prepare_rust() -> None:
 
 def run_rust(at: Started) -> Results:
     return flows(at, WORKSHOP / "rust" / "debug" / "weir-client-flows")
+
+
+def prepare_ruby() -> None:
+    """The gem, unpacked and not installed: from RubyGems or, out of its reach, the same one as Debian packs it."""
+    sums = SOURCES / "ruby" / "archives.sha256"
+    if unchanged("ruby", sums):
+        return
+    folder = fresh_folder("ruby")
+    gem, package = listed(sums)
+    name, _, version = gem.removesuffix(".gem").rpartition("-")
+    call(["gem", "fetch", name, "--version", version], folder=folder, may_fail=True)
+    if (folder / gem).is_file():
+        verify(folder / gem, sums)
+        call(["gem", "unpack", folder / gem, "--target", folder])
+    else:
+        debian.fetch("=".join(package.split("_")[:2]), "trixie", folder)
+        verify(folder / package, sums)
+        debian.unpack(folder / package, folder)
+    finished("ruby", sums)
+
+
+def verify(file: Path, sums: Path) -> None:
+    if hashlib.sha256(file.read_bytes()).hexdigest() != listed(sums)[file.name]:
+        raise Trouble(f"{file} is not what {sums} lists")
+
+
+def run_ruby(at: Started) -> Results:
+    [library] = (file.parent for file in (WORKSHOP / "ruby").rglob("lib/dalli.rb"))
+    return flows(at, "ruby", "-I", library, SOURCES / "ruby" / "dalli_flows.rb", more=("binary keys",))
 
 
 def prepare_python() -> None:
@@ -231,6 +265,8 @@ SUITES = (
           run_node("memcache_client_flows.js"), secured=(CERTIFICATE,)),
     Suite("rust", "memcache (crate)", "rust/Cargo.toml", r'version = "=(.+?)"', "flows", prepare_rust, run_rust,
           secured=SECURED),
+    Suite("ruby", "dalli", "ruby/archives.sha256", r"dalli-(.+)\.gem", "flows", prepare_ruby, run_ruby,
+          secured=(CERTIFICATE,)),
     Suite("python", "pylibmc", "python/sdists.txt", r"pylibmc==(\S+)", "flows", prepare_python, run_pylibmc),
     Suite("python", "pylibmc", "python/sdists.txt", r"pylibmc==(\S+)", "own tests", prepare_python, run_pylibmc_own),
     Suite("python", "meta-memcache", "python/requirements.txt", r"meta-memcache==(\S+)", "flows", prepare_python,
