@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.harness.processes import ROOT
+
 from .matrix.results import (
     CATALOGUE,
     FAILED,
@@ -19,6 +21,7 @@ from .matrix.results import (
     from_lines,
     table,
 )
+from .matrix.subjects import CERTIFICATE, PASSWORD, TLS_PASSWORD
 from .matrix.suites import SUITES
 from .matrix.workshop import SOURCES, Trouble, call
 
@@ -104,3 +107,14 @@ def test_every_client_is_pinned() -> None:
     for suite in SUITES:
         assert suite.version()
         assert (SOURCES / suite.lock).is_file()
+
+
+def test_the_page_says_what_each_client_can() -> None:
+    page = (ROOT / "docs" / "operate" / "clients.md").read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("|")]
+    said = {row[0]: row[3:] for row in rows}
+    for suite in SUITES:
+        if suite.what == "flows":
+            tls = {TLS_PASSWORD, CERTIFICATE} & {*suite.secured}
+            can = (PASSWORD in suite.secured, tls, CERTIFICATE in suite.secured)
+            assert said[suite.client] == ["yes" if one else "no" for one in can], suite.client
