@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
+
 import pytest
 
 from tests.harness.processes import ROOT
@@ -22,7 +25,7 @@ from .matrix.results import (
     table,
 )
 from .matrix.subjects import CERTIFICATE, PASSWORD, TLS_PASSWORD
-from .matrix.suites import SUITES
+from .matrix.suites import SUITES, verify
 from .matrix.workshop import SOURCES, Trouble, call
 
 PLAIN = {"a": Result(PASSED), "b": Result(FAILED, "own"), "c": Result(SKIPPED)}
@@ -107,6 +110,16 @@ def test_every_client_is_pinned() -> None:
     for suite in SUITES:
         assert suite.version()
         assert (SOURCES / suite.lock).is_file()
+
+
+def test_what_is_not_the_listed_archive_is_refused(tmp_path: Path) -> None:
+    archive, sums = tmp_path / "client.gem", tmp_path / "archives.sha256"
+    archive.write_bytes(b"as published")
+    sums.write_text(f"{hashlib.sha256(b'as published').hexdigest()}  client.gem\n")
+    verify(archive, sums)
+    archive.write_bytes(b"as changed")
+    with pytest.raises(Trouble, match=r"client\.gem is not what"):
+        verify(archive, sums)
 
 
 def test_the_page_says_what_each_client_can() -> None:
