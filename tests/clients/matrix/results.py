@@ -90,13 +90,14 @@ def from_go(output: str) -> Results:
 def findings(memcached: Results, subject: str, weir: Results, intended: Mapping[str, str]) -> list[Finding]:
     """What memcached passes and Weir does not. What fails against memcached too is the client's or memcached's own.
 
-    `intended`: patterns of what Weir says, each with the reason for which it says so.
+    `intended`: patterns of `SUBJECT: TEST: what Weir says`, each with the reason for which it says so.
     """
     found = []
     for test, result in memcached.items():
         through = weir.get(test, Result("not run"))
         if result.outcome == PASSED and through.outcome != PASSED:
-            reasons = [reason for pattern, reason in intended.items() if re.search(pattern, through.detail)]
+            what = f"{subject}: {test}: {through.detail}"
+            reasons = [reason for pattern, reason in intended.items() if re.search(pattern, what)]
             found.append(Finding(test, subject, f"{through.outcome}: {through.detail}", "".join(reasons[:1])))
     return found
 
