@@ -299,6 +299,11 @@ def test_a_certificate_stands_for_a_password(
                 assert connection.session_reused == resumed
                 session = connection.session
     assert counters(proxy)["logins_by_certificate"] == 6
+    context = client_context(authority, known["dns"])
+    client = Client(("localhost", proxy.address.port), tls_context=context, timeout=LIVENESS_S, no_delay=True)
+    assert client.set("key", b"value", noreply=False)
+    assert client.get("key") == b"value"
+    client.close()
     # A good certificate that is nobody's: with a password.
     for names in ("DNS:z.example", "DNS:*.example", "DNS:APP.example.", "DNS:app.example.z"):
         shown = authority.issue("stranger", names)
