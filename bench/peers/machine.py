@@ -45,8 +45,11 @@ def installed(name: str, question: str) -> str:
 
 
 def said(command: Sequence[str]) -> str:
-    """The first line with a number that a program says about itself, on whichever stream."""
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    """The first line with a number that a program says about itself, on whichever stream; `none` if it is not there."""
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return "none"
     lines = (done.stdout or done.stderr).strip().splitlines()
     return next((line for line in lines if any(map(str.isdigit, line))), "unknown")
 

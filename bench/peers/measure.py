@@ -7,7 +7,7 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -123,6 +123,7 @@ def run(
             stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
         )  # fmt: skip
         rss = rss_bytes(subject.process.pid) if subject.process else None
+        gathered = keys_per_message(subject.snapshot()) if subject.admin else None
     try:
         load: Record = without_histograms(json.loads(done.stdout))
     except ValueError:
@@ -135,6 +136,7 @@ def run(
         "load": load,
         "cpu": cpu_record(load, used, measured),
         "proxy_rss_bytes": rss,
+        "keys_per_message": gathered,
         "problems": problems(load, used, measured, plan.foreign_cores_max),
     }
 
@@ -177,6 +179,17 @@ def without_histograms(value: Any) -> Any:
     return value
 
 
+def keys_per_message(snapshot: Record) -> float | None:
+    """Keys that clients asked for over the messages of gets to servers, since the proxy's start (`weir.proxy/1`). What
+    was answered without a server counts as asked for. None where nothing was got."""
+    operations = snapshot["operations"]
+    keys = sum(operations[name]["keys"] for name in ("get", "multiget") if name in operations)
+    sets = operations["set"]["requests"] if "set" in operations else 0
+    # Each part counts as a request of its server, whether or not it shares a message.
+    messages = sum(server["requests"] for server in snapshot["servers"]) - sets - snapshot["counters"]["gets_joined"]
+    return keys / messages if keys and messages > 0 else None
+
+
 def cores(cell: Cell) -> tuple[set[int], set[int]]:
     """Where the proxy runs, and where servers and load do."""
     available = sorted(os.sched_getaffinity(0))
@@ -204,15 +217,19 @@ def cpu_ns(pid: int) -> int:
 
 
 def busy_ns() -> int:
-    """Time that the machine's cores were not idle, stolen time left out, since it started."""
-    user, nice, system, _idle, _iowait, irq, softirq = machine_jiffies()[:7]
+    """Time that the cores of this run were not idle, stolen time left out, since the machine started."""
+    user, nice, system, _idle, _iowait, irq, softirq = jiffies(os.sched_getaffinity(0))[:7]
     return (user + nice + system + irq + softirq) * JIFFY_NS
 
 
 def stolen_ns() -> int:
-    """Time that the hypervisor gave to others while this machine wanted to run."""
-    return machine_jiffies()[7] * JIFFY_NS
+    """Time that the hypervisor gave to others while one of these cores wanted to run."""
+    return jiffies(os.sched_getaffinity(0))[7] * JIFFY_NS
 
 
-def machine_jiffies() -> list[int]:
-    return [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
+def jiffies(cores: Set[int]) -> list[int]:
+    """The columns of `/proc/stat` (proc_stat(5)), summed over these cores alone: what may run on others has no part in
+    the run."""
+    rows = [line.split() for line in Path("/proc/stat").read_text().splitlines()]
+    wanted = {f"cpu{core}" for core in cores}
+    return [sum(column) for column in zip(*([int(word) for word in row[1:]] for row in rows if row[0] in wanted), strict=True)]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.harness.processes import Address, Memcached, Process, program
 
@@ -12,6 +15,10 @@ from tests.harness.processes import Address, Memcached, Process, program
 MEMCACHED_MIB = 256
 # More than any cell has, and than the file limits of most machines allow.
 CONNECTIONS_MAX = 8000
+
+# Weir with what skewed keys are for: values of hot keys are kept, and what is on its way is not asked for again.
+NEAR = "weir-near"
+NEAR_OPTIONS = ("--near-cache", "1024", "--ask-once", "on")
 
 # nutcracker writes its statistics to a port of its own; `timeout` in milliseconds, as `weir proxy`'s default.
 NUTCRACKER_CONFIG = """\
@@ -71,10 +78,14 @@ class Subject:
     """A started subject: where the load connects, the process that serves it (None where there is no proxy), and what
     `weir load` needs to speak to it."""
 
-    def __init__(self, address: Address, process: Process | None, flags: Sequence[str] = ()) -> None:
+    def __init__(
+        self, address: Address, process: Process | None, flags: Sequence[str] = (), admin: Address | None = None
+    ) -> None:
+        """`admin`: where a proxy of Weir says what it has measured."""
         self.address = address
         self.process = process
         self.flags = flags
+        self.admin = admin
 
     def __enter__(self) -> Subject:
         if self.process is not None:
@@ -84,6 +95,12 @@ class Subject:
     def __exit__(self, *_: object) -> None:
         if self.process is not None:
             self.process.kill()
+
+    def snapshot(self) -> dict[str, Any]:
+        """`weir.proxy/1` of a proxy that has an admin port."""
+        with urllib.request.urlopen(f"http://{self.admin}/snapshot", timeout=10) as response:
+            found: dict[str, Any] = json.loads(response.read())
+        return found
 
 
 def newest_memcached() -> str | None:
@@ -109,7 +126,10 @@ def start(name: str, weir: Path, servers: Sequence[Address], folder: Path, repli
     elif name == "memcached-proxy":
         return Subject(listen, memcached_proxy(listen, servers, folder))
     else:
-        command = [*weir_command(weir, listen, servers), "--placement", PLACEMENT, "--replicas", str(replicas)]
+        admin = Address.free()
+        command = [*weir_command(weir, listen, servers), "--admin", str(admin), "--placement", PLACEMENT]
+        command += ["--replicas", str(replicas), *(NEAR_OPTIONS if name == NEAR else ())]
+        return Subject(listen, Process(command), admin=admin)
     return Subject(listen, Process(command))
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 from .cells import CELLS, Cell
-from .targets import verdicts
+from .subjects import NEAR
+from .targets import ITSELF, Key, verdicts
 
 Record = dict[str, Any]
 
 # A ratio needs both: the one above the line, the one below it.
-RATIOS = [("weir", "nutcracker"), ("weir", "haproxy"), ("weir", "memcached-proxy"), ("weir", "earlier")]
+RATIOS = [
+    *(("weir", "nutcracker"), ("weir", "haproxy"), ("weir", "memcached-proxy"), ("weir", "earlier"), ("weir", "direct")),
+    (NEAR, "direct"),
+]
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,10 @@ def throughput_krps(record: Record, _cell: Cell) -> float | None:
     return float(record["load"]["throughput_rps"]) / 1e3
 
 
+def keys_per_message(record: Record, _cell: Cell) -> float | None:
+    return record.get("keys_per_message")
+
+
 def response_time_us(percentile: str) -> Callable[[Record, Cell], float | None]:
     def read(record: Record, cell: Cell) -> float | None:
         value = record["load"]["operations"][cell.read_operation]["response_time"][f"{percentile}_ns"]
@@ -64,6 +72,7 @@ MEASURES = {
     "p99": Measure("read p99, µs", response_time_us("p99"), 0),
     "servers_cpu": Measure("memcached CPU, µs per request", servers_cpu_us, 2),
     "both_cpu": Measure("both CPU, µs per request", both_cpu_us, 2),
+    "keys_per_message": Measure("keys per message", keys_per_message, 1),
     "rss": Measure("proxy RSS, MiB", proxy_rss_mib, 1),
 }
 
@@ -126,18 +135,23 @@ def cells_of(records: Sequence[Record]) -> list[Cell]:
 TARGET_HEADINGS = ["load", "ratio", "target", "median (smallest to largest)", ""]
 
 
-def all_ratios(counted: Sequence[Record], cells: Sequence[Cell]) -> dict[tuple[str, str, str], Sequence[float]]:
-    """By cell, measure and peer: the ratio of every round."""
-    found: dict[tuple[str, str, str], Sequence[float]] = {}
+def all_ratios(counted: Sequence[Record], cells: Sequence[Cell]) -> dict[Key, Sequence[float]]:
+    """The ratios of every round, by cell, measure, subject and peer; and keys per message, which have no peer."""
+    found: dict[Key, Sequence[float]] = {}
     for cell in cells:
-        for name, measure in MEASURES.items():
-            pairs = paired(counted, cell, "weir", "nutcracker")
-            ratios = [ratio(one, other, cell, measure) for one, other in pairs]
-            found[cell.name, name, "nutcracker"] = [value for value in ratios if value is not None]
-        beside_direct = paired(counted, cell, "weir", "direct")
-        shares = [proxy_to_servers(one, other, cell) for one, other in beside_direct]
-        found[cell.name, "proxy_cpu_to_servers", "direct"] = [value for value in shares if value is not None]
+        for subject, peer in RATIOS:
+            pairs = paired(counted, cell, subject, peer)
+            for name, measure in MEASURES.items():
+                found[cell.name, name, subject, peer] = known(ratio(one, other, cell, measure) for one, other in pairs)
+        shares = known(proxy_to_servers(one, other, cell) for one, other in paired(counted, cell, "weir", "direct"))
+        found[cell.name, "proxy_cpu_to_servers", "weir", "direct"] = shares
+        runs = (record for record in counted if (record["cell"], record["subject"]) == (cell.name, "weir"))
+        found[cell.name, "keys_per_message", "weir", ITSELF] = known(keys_per_message(run, cell) for run in runs)
     return found
+
+
+def known(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
 
 
 def proxy_to_servers(weir: Record, direct: Record, cell: Cell) -> float | None:
@@ -185,7 +199,7 @@ def measured(runs: Sequence[Record], cell: Cell, measure: Measure) -> float | No
 
 
 def ratio_table(counted: Sequence[Record], cells: Sequence[Cell], above: str, below: str) -> list[str]:
-    names = ["proxy_cpu", "throughput", "p50", "p99"]
+    names = ["proxy_cpu", "both_cpu", "throughput", "p50", "p99"]
     rows = []
     for cell in cells:
         pairs = paired(counted, cell, above, below)

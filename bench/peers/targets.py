@@ -11,8 +11,12 @@ from statistics import median
 from typing import Any, Literal
 
 from .cells import CELLS
+from .subjects import NEAR
 
 Record = dict[str, Any]
+
+# The peer of a target that is no ratio.
+ITSELF = ""
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,7 @@ class Target:
     bound: float
     kind: Literal["at least", "at most"]
     peer: str = "nutcracker"
+    subject: str = "weir"
 
     def is_met(self, ratio: float) -> bool:
         return ratio >= self.bound if self.kind == "at least" else ratio <= self.bound
@@ -65,14 +70,42 @@ def shared_cores() -> Iterator[Target]:
     yield Target("c1", "proxy_cpu", 1.05, "at most")
 
 
-TARGETS = [*own_core(), *shared_cores()]
+def whole() -> Iterator[Target]:
+    """CPU time of proxy and servers together, over that of the servers which clients ask directly."""
+    bounds = {
+        "c64": (1.10, 1.15),
+        "c384": (0.85, 0.85),
+        "c64-d10": (0.45, 0.40),
+        "new-c64": (1.10, 1.15),
+        "new-c384": (0.85, 0.85),
+        "new-c64-d10": (1.10, 1.10),
+    }
+    for cell, (uniform, zipf) in bounds.items():
+        yield Target(cell, "both_cpu", uniform, "at most", "direct")
+        yield Target(f"{cell}-zipf", "both_cpu", zipf, "at most", "direct")
+    yield Target("c64-k9", "both_cpu", 1.3, "at most", "direct")
+    near = {"c64-zipf": 1.0, "new-c64-zipf": 1.0, "c384-zipf": 0.75, "new-c384-zipf": 0.75, "new-c64-d10-zipf": 1.0}
+    for cell, bound in near.items():
+        yield Target(cell, "both_cpu", bound, "at most", "direct", NEAR)
 
 
-def verdicts(ratios: dict[tuple[str, str, str], Sequence[float]]) -> list[list[str]]:
-    """Rows of a table. `ratios`: by cell, measure and peer, one per round."""
+def joined() -> Iterator[Target]:
+    """Keys in each message of gets; not a ratio."""
+    for cell, bound in {"c64-d10": 20, "c64-d10-zipf": 20, "c384": 12, "c384-zipf": 12}.items():
+        yield Target(cell, "keys_per_message", bound, "at least", ITSELF)
+
+
+TARGETS = [*own_core(), *shared_cores(), *whole(), *joined()]
+
+Key = tuple[str, str, str, str]
+"""Of a ratio: cell, measure, subject and peer."""
+
+
+def verdicts(ratios: dict[Key, Sequence[float]]) -> list[list[str]]:
+    """Rows of a table. `ratios`: one per round."""
     rows = []
     for target in TARGETS:
-        found = ratios.get((target.cell, target.measure, target.peer))
+        found = ratios.get((target.cell, target.measure, target.subject, target.peer))
         if not found:
             continue
         middle = median(found)
@@ -81,7 +114,7 @@ def verdicts(ratios: dict[tuple[str, str, str], Sequence[float]]) -> list[list[s
         rows.append(
             [
                 CELLS[target.cell].describe(),
-                f"{target.measure.replace('_', ' ')}, weir / {target.peer}",
+                " / ".join([f"{target.measure.replace('_', ' ')}, {target.subject}", *([target.peer] if target.peer else [])]),
                 f"{target.kind} {target.bound:g}",
                 f"{middle:.2f} ({min(found):.2f} to {max(found):.2f})",
                 "met" if target.is_met(value) else "**missed**",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,8 @@ def test_medians_and_paired_ratios() -> None:
     )  # fmt: skip
     assert "| 8 connections | weir | 3 | 6.00 | 30.0 | 100 | - | 5.00 |" in text
     assert "| 8 connections | direct | 3 | - | 60.0 | 100 | - | 5.00 |" in text
-    assert "| 8 connections | 3 | 0.60 (0.50 to 0.90) | 1.50 (1.00 to 3.00) | 1.00 (1.00 to 1.00) | - |" in text
+    both = "0.73 (0.67 to 0.93)"
+    assert f"| 8 connections | 3 | 0.60 (0.50 to 0.90) | {both} | 1.50 (1.00 to 3.00) | 1.00 (1.00 to 1.00) | - |" in text
     assert "All 9 runs count." in text
 
 
@@ -99,8 +101,41 @@ def test_histograms_are_left_out_of_what_is_kept() -> None:
 
 
 def test_a_target_is_met_by_the_median_of_the_rounds() -> None:
-    rows = verdicts({("own-c64", "throughput", "nutcracker"): [1.0, 1.16, 1.3], ("own-c8", "p99", "nutcracker"): [1.2]})
+    throughput, p99 = [1.0, 1.16, 1.3], [1.2]
+    beside = ("weir", "nutcracker")
+    rows = verdicts({("own-c64", "throughput", *beside): throughput, ("own-c8", "p99", *beside): p99})
     assert [row[-2:] for row in rows] == [["1.20 (1.20 to 1.20)", "**missed**"], ["1.16 (1.00 to 1.30)", "met"]]
+
+
+def test_every_target_of_a_run_is_judged() -> None:
+    """Targets beside another peer than twemproxy, of another subject, and of no ratio, too."""
+    cells = ("new-own-c64-k9", "c64-zipf", "c64-d10")
+    made = [
+        record(subject, 1, 5, 30_000) | {"cell": cell, "keys_per_message": 25.0}
+        for cell in cells
+        for subject in ("weir", "weir-near", "nutcracker", "haproxy", "direct")
+    ]
+    rows = verdicts(table.all_ratios(made, [CELLS[cell] for cell in cells]))
+    judged = {(row[0], row[1]) for row in rows}
+    assert (CELLS["new-own-c64-k9"].describe(), "throughput, weir / haproxy") in judged
+    assert (CELLS["c64-zipf"].describe(), "both cpu, weir-near / direct") in judged
+    assert (CELLS["c64-d10"].describe(), "keys per message, weir") in judged
+    # Only p99 was not measured.
+    wanted = [target for target in TARGETS if target.cell in cells and target.measure != "p99"]
+    assert len(rows) == len(wanted)
+
+
+def test_keys_per_message_are_of_gets_alone() -> None:
+    operations = {"get": {"keys": 70}, "multiget": {"keys": 30}, "set": {"requests": 15}}
+    snapshot = {"operations": operations, "servers": [{"requests": 70}, {"requests": 35}], "counters": {"gets_joined": 70}}
+    assert measure.keys_per_message(snapshot) == 5.0
+    assert measure.keys_per_message(snapshot | {"operations": {}}) is None
+
+
+def test_other_cores_have_no_part_in_a_run() -> None:
+    mine = os.sched_getaffinity(0)
+    assert measure.jiffies({min(mine)})[3] > 0
+    assert measure.jiffies(set()) == []
 
 
 def test_targets_have_directions() -> None:
