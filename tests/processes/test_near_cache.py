@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
+import random
 import subprocess
 import threading
 import time
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from tests.conftest import Connect, StartProxy
-from tests.harness.processes import Memcached, eventually, weir_binary
+from tests.harness.load import assert_right
+from tests.harness.processes import Memcached, Process, Proxy, eventually, weir_binary
 from tests.harness.standing import counters
 from tests.harness.wire import Wire
 from tests.processes.test_joined_gets import cmd_gets
@@ -153,3 +159,57 @@ def test_engines_with_one_request_at_a_time_refuse_it(engine: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode != 0
     assert f"--near-cache belongs to --engine event, and the engine is {engine}" in done.stderr
+
+
+READS = int(os.environ.get("WEIR_READS", "10000000"))
+"""Requests of each run of the long test, nearly all of them gets."""
+
+NEWEST = os.environ.get("MEMCACHED_NEW") or None
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("promise", ["owner", "validated"])
+def test_no_read_is_outdated_while_servers_die_and_stall(stack: ExitStack, tmp_path: Path, promise: str) -> None:
+    """Of `owner`, one proxy is between all clients and the servers. Of `validated`, half of the clients have another,
+    and no server stalls for longer than a write may take: what is applied after its time is up, no other proxy knows.
+    Values are as long as those that are worth a question."""
+    servers = [stack.enter_context(Memcached(binary=NEWEST)) for _ in range(3)]
+    options = ["--near-cache", "256", "--threads", "4"]
+    if promise == "validated":
+        options = ["--near-cache", "256", "--near-cache-check", "on", "--threads", "2", "--timeout", "5s"]
+    count, size = (1, 128) if promise == "owner" else (2, 1100)
+    for server in servers:
+        server.wait_ready(server.address)
+    proxies = [stack.enter_context(Proxy([it.address for it in servers], *options)) for _ in range(count)]
+    for proxy in proxies:
+        proxy.wait_ready(proxy.address)
+    record = tmp_path / "load.json"
+    command = [str(weir_binary()), "load", *(word for proxy in proxies for word in ("--target", str(proxy.address)))]
+    command += ["--one-writer", "--writes", "0.02", "--keys", "400", "--popularity", "zipf:0.99", "--timeout", "20s"]
+    command += ["--connections", "64", "--depth", "8", "--threads", "4", "--value-size", str(size)]
+    command += ["--requests", str(READS), "--json", str(record)]
+    load = stack.enter_context(Process(command))
+    chance, troubles = random.Random(promise), 0
+    while load.running:
+        time.sleep(chance.uniform(0.5, 1.5))
+        place = chance.randrange(len(servers))
+        if chance.random() < 0.3:
+            servers[place].kill()
+            servers[place] = stack.enter_context(Memcached(address=servers[place].address, binary=NEWEST))
+            servers[place].wait_ready(servers[place].address)
+        else:
+            servers[place].freeze()
+            # Behind a write whose time is up, 500 ms, nothing of its key is kept for a minute.
+            time.sleep(0.8 if promise == "validated" or chance.random() < 0.05 else chance.uniform(0.05, 0.3))
+            servers[place].thaw()
+        troubles += 1
+    assert load.wait() == 0, load.output()
+    read = json.loads(record.read_text())
+    assert_right(read)
+    assert read["phases"]["measured"]["requests"] == READS
+    found = [counters(proxy) for proxy in proxies]
+    near = {name: sum(it[name] for it in found) for name in found[0] if name.startswith("near")}
+    print(f"{promise}: {READS} requests, {troubles} servers killed or stopped, {near}, {read['phases']['measured']}")
+    assert troubles > 0
+    # memcached before 1.6.40 sends a value that has not changed, too.
+    assert near["near_hits" if promise == "owner" else "near_same" if NEWEST else "near_outdated"] > READS // 100

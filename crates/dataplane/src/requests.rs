@@ -38,6 +38,7 @@ pub(crate) mod gather;
 pub(crate) mod lent;
 mod local;
 pub(crate) mod near_cache;
+pub(crate) mod near_written;
 pub(crate) mod outcome;
 pub(crate) mod plan;
 pub(crate) mod reread;
@@ -72,6 +73,7 @@ use crate::{
     requests::fill_once::FillOnce,
     requests::gather::Gather,
     requests::near_cache::NearCache,
+    requests::near_written::NearWritten,
     requests::outcome::{fail_part, fail_with_line},
     requests::plan::Planner,
     requests::second_step::ask_deciders,
@@ -110,6 +112,7 @@ pub(crate) struct Requests {
     fill_once: FillOnce,
     /// Values of keys that are asked for most.
     near_cache: NearCache,
+    near_written: NearWritten,
     /// What is being delivered of a server, where that is kept because it is large.
     large_input: Option<Arc<Vec<u8>>>,
 }
@@ -124,6 +127,7 @@ impl Requests {
             ask_once: AskOnce::new(config, freshness),
             fill_once: FillOnce::new(config, freshness),
             near_cache: NearCache::new(config, freshness),
+            near_written: NearWritten::new(config, freshness),
             large_input: None,
         }
     }
@@ -173,9 +177,10 @@ impl Requests {
         service.begin(id, operation, keys, silent, first_byte, now);
         let session = &mut base.clients[id];
         session.begin_request();
-        service.changes = Changes { before: session.changes(), written: Written::Nothing };
+        service.changes = Changes { before: session.changes(), ..Changes::NONE };
         if self.ask_once.is_on() {
             service.changes.written = self.ask_once.take_begun();
+            session.begin_write(service.changes.written != Written::Nothing);
         }
         if let Some((taken, sender)) = session.taken() {
             service.adopt(taken, sender);
@@ -403,16 +408,16 @@ impl Requests {
         reply: Option<Deciding<'_>>,
         now: Instant,
     ) {
-        let service = &mut self.services[key];
-        let (id, claim, operation) = (service.session, service.claim, service.operation);
+        let service = &self.services[key];
+        let (id, claim, operation, silent) =
+            (service.session, service.claim, service.operation, service.silent);
         if service.changes.written != Written::Nothing {
             // Before anybody can know that it is done.
-            self.ask_once.end_write(service.changes.written, blame.flatten().is_some(), now);
-            self.fill_once.end_write(service.changes.written, now);
+            self.end_write(base, key, blame, reply.map(|reply| reply.bytes), now);
         }
         if let Some(fault) = blame {
             base.meter.counters().count_failure(fault);
-            base.meter.counters().requests_failed_silently += u64::from(service.silent);
+            base.meter.counters().requests_failed_silently += u64::from(silent);
         }
         if has_result(operation) {
             self.note_result(base, key, reply.map(|reply| reply.bytes));
@@ -420,7 +425,7 @@ impl Requests {
         if !claim.is_empty() {
             self.leave_claim(base, id, claim);
         }
-        if base.clients[id].is_gone() || self.services[key].silent {
+        if base.clients[id].is_gone() || silent {
             return self.finish_silently(base, key, now);
         }
         self.answer(base, key, reply);
@@ -434,6 +439,33 @@ impl Requests {
         base.clients.list(id);
         if lingers {
             base.clients.recharge(id);
+        }
+    }
+
+    /// What may change items has its answer.
+    #[cold]
+    fn end_write(
+        &mut self,
+        base: &mut Base,
+        key: RequestKey,
+        blame: Option<Option<Fault>>,
+        reply: Option<&[u8]>,
+        now: Instant,
+    ) {
+        let service = &mut self.services[key];
+        let Changes { written, is_in_line, .. } = service.changes;
+        base.clients[service.session].end_write();
+        // Where several servers are written, the one to blame may be another than those that something was sent to.
+        let is_one_server = matches!(written, Written::Key(_)) && !base.fleet.routes.is_replicated();
+        let is_unsure = blame.flatten().is_some_and(|fault| fault.may_have_happened() || !is_one_server);
+        self.ask_once.end_write(written, is_unsure, now);
+        self.fill_once.end_write(written, now);
+        if is_in_line {
+            let is_stored = blame.is_none() && reply == Some(b"STORED\r\n");
+            let of = (is_stored, base.fleet.generation());
+            let is_kept = self.near_written.end(&mut self.near_cache, (key, written), of, now);
+            base.meter.counters().near_kept += u64::from(is_kept == Some(true));
+            base.meter.counters().near_full += u64::from(is_kept == Some(false));
         }
     }
 

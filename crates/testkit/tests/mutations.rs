@@ -45,6 +45,8 @@ found! {
     a_get_that_takes_a_reply_from_before_another_loops_write_is_found: run_without(SharedCounts);
     a_miss_that_is_asked_again_behind_a_change_is_found: run_without(FillPastChange);
     a_value_that_is_kept_over_a_write_is_found: run_without(NearOverWrites);
+    a_value_that_is_kept_over_its_readers_own_write_is_found: run_without(NearOwnWrites);
+    a_value_that_was_stored_before_another_loops_write_is_found: run_without(NearOtherWrites);
     a_value_that_is_answered_without_the_question_is_found: run_without(NearUnchecked);
     slices_that_overtake_what_their_client_sent_before_are_found: run_without(BulkReadAlone);
     a_server_that_is_asked_for_ever_what_it_does_not_know_is_found: run_without(ClosedQuestion);

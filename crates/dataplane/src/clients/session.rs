@@ -44,6 +44,8 @@ pub(crate) struct Session {
     changes: u64,
     /// Of those in service, writes that a key's primary decides and that the other replicas have not heard of yet.
     undecided: usize,
+    /// Of these, requests that may change items, where that is counted for all loops.
+    writing: u32,
     /// The session is in the list of those with something to write.
     is_listed: bool,
     /// Memory that was counted for it, in bytes.
@@ -94,6 +96,7 @@ impl Session {
             in_service: 0,
             changes: 0,
             undecided: 0,
+            writing: 0,
             is_listed: false,
             charged: 0,
         }
@@ -184,6 +187,22 @@ impl Session {
     #[inline]
     pub(crate) fn count_change(&mut self) {
         self.changes += 1;
+    }
+
+    /// One of them changes items, if it does, and is counted until it is answered.
+    #[inline]
+    pub(crate) fn begin_write(&mut self, is_write: bool) {
+        self.writing += u32::from(is_write);
+    }
+
+    /// It has its answer.
+    pub(crate) fn end_write(&mut self) {
+        self.writing -= 1;
+    }
+
+    /// Whether any of these is in service.
+    pub(crate) const fn is_writing(&self) -> bool {
+        self.writing > 0
     }
 
     /// How many of them may have changed items.

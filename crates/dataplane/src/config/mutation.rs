@@ -37,6 +37,10 @@ pub enum Mutation {
     FillPastChange,
     /// A value that is kept is an answer, whatever was written since.
     NearOverWrites,
+    /// A value that is kept is an answer to who has written its key and has no answer yet.
+    NearOwnWrites,
+    /// What a write has stored is kept, whatever other loops have written meanwhile.
+    NearOtherWrites,
     /// A value that is to be asked about is answered without that.
     NearUnchecked,
     /// A server that closes its connections at a question is asked it on each.

@@ -10,6 +10,11 @@
 //! So a reply is shared only where every write of the key was answered before the first get was sent, or begins after the second one came.
 //! The second get then finds what it would have found by itself, whichever loop wrote.
 //!
+//! Two others look at what has ended only. A value that is kept (`requests/near_cache.rs`) is an answer until a write of its key has its
+//! answer: until then nothing newer was acknowledged. And what a write has stored is known when it has its answer, if no other loop has
+//! written its key meanwhile (`requests/near_written.rs`): a loop sends the writes of a key over one connection, in the order in which they
+//! came.
+//!
 //! Keys are counted by a hash: keys that share a count end each other's sharing, and nothing else. A write that got no answer may still be
 //! carried out, so for a while nothing is shared behind it.
 
@@ -30,6 +35,20 @@ pub(crate) enum Written {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen(u64);
 
+/// How many writes of a key one dataplane has begun and ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Own {
+    begun: u64,
+    ended: u64,
+}
+
+/// How many writes of a key others have begun, and how many of all keys there were, at a moment at which none of these was under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Others {
+    of_key: u64,
+    of_all: u64,
+}
+
 /// The counts that all dataplanes of a process share.
 #[derive(Debug)]
 pub(crate) struct KeyWrites {
@@ -47,11 +66,23 @@ struct Count {
 }
 
 /// Writes that are under way at once rarely share a count, and the counts fit a processor's second cache.
-const COUNTS: usize = 4096;
+pub(crate) const COUNTS: usize = 4096;
 
 /// How long it is feared that a write is carried out which got no answer. A server that hangs longer than this and then goes on is one that
 /// the quarantine (`--quarantine`, 2 s) does not cover either.
 const UNSURE_NS: u64 = 60_000_000_000;
+
+impl Own {
+    /// One more, which all count as begun already.
+    pub(crate) fn begin(&mut self) {
+        self.begun += 1;
+    }
+
+    /// One of them, which all count as ended already.
+    pub(crate) fn end(&mut self) {
+        self.ended += 1;
+    }
+}
 
 impl Default for KeyWrites {
     fn default() -> Self {
@@ -98,7 +129,43 @@ impl KeyWrites {
     }
 }
 
+impl KeyWrites {
+    /// Whether no write of the key with this hash has ended since. One may have begun: its client has no answer yet.
+    pub(crate) fn is_last_acknowledged(&self, hash: u64, seen: Seen) -> bool {
+        let ended = |count: &Count| count.ended.load(Ordering::SeqCst);
+        ended(&self.by_key[place_of(hash)]).wrapping_add(ended(&self.of_all)) == seen.0
+    }
+
+    /// What others have written of the key with this hash, if none of that is under way.
+    pub(crate) fn others(&self, hash: u64, own: Own) -> Option<Others> {
+        let count = &self.by_key[place_of(hash)];
+        let of_all = self.of_all.all_ended(Own::default())?;
+        Some(Others { of_key: count.all_ended(own)?, of_all })
+    }
+
+    /// What has been written of the key with this hash, now that a write of this dataplane has ended: if others have begun none since, and
+    /// none is left that may be carried out late.
+    pub(crate) fn look_behind(&self, hash: u64, own: Own, others: Others, now: Instant) -> Option<Seen> {
+        let count = &self.by_key[place_of(hash)];
+        let is_sure = |count: &Count| count.unsure_until.load(Ordering::SeqCst) <= now.as_nanos();
+        let begun = |count: &Count| count.begun.load(Ordering::SeqCst);
+        let is_alone =
+            begun(count).wrapping_sub(own.begun) == others.of_key && begun(&self.of_all) == others.of_all;
+        // Not what the counts say now: another may have begun and ended since.
+        let seen = own.ended.wrapping_add(others.of_key).wrapping_add(others.of_all);
+        (is_alone && is_sure(count) && is_sure(&self.of_all)).then_some(Seen(seen))
+    }
+}
+
 impl Count {
+    /// How many others have begun, if all of theirs have ended.
+    fn all_ended(&self, own: Own) -> Option<u64> {
+        // In this order, as in `settled`.
+        let ended = self.ended.load(Ordering::SeqCst).wrapping_sub(own.ended);
+        let begun = self.begun.load(Ordering::SeqCst).wrapping_sub(own.begun);
+        (begun == ended).then_some(begun)
+    }
+
     fn begin(&self) {
         self.begun.fetch_add(1, Ordering::SeqCst);
     }
@@ -113,7 +180,8 @@ impl Count {
     }
 }
 
-const fn place_of(hash: u64) -> usize {
+/// The count of the key with this hash, as a number below [`COUNTS`].
+pub(crate) const fn place_of(hash: u64) -> usize {
     (hash % COUNTS as u64) as usize
 }
 
@@ -164,6 +232,51 @@ mod tests {
         assert!(!writes.is_same(HASH, before) && writes.look(HASH, NOW).is_none());
         writes.end(written, false, NOW);
         assert!(!writes.is_same(HASH, before) && writes.look(HASH, NOW).is_some());
+    }
+
+    #[test]
+    fn a_value_is_the_last_acknowledged_until_a_write_has_ended() {
+        let writes = KeyWrites::default();
+        let seen = writes.look(HASH, NOW).expect("nobody writes");
+        let written = writes.begin(HASH);
+        assert!(writes.is_last_acknowledged(HASH, seen), "it has begun");
+        writes.end(written, false, NOW);
+        assert!(!writes.is_last_acknowledged(HASH, seen), "it has ended");
+    }
+
+    #[test]
+    fn what_a_write_has_stored_is_known_if_nobody_else_has_written() {
+        let writes = KeyWrites::default();
+        let mut own = Own::default();
+        let mut begin = || {
+            own.begin();
+            (writes.begin(HASH), writes.others(HASH, own))
+        };
+        let ((first, before_first), (second, before_second)) = (begin(), begin());
+        let mut end = |written| {
+            writes.end(written, false, NOW);
+            own.end();
+            own
+        };
+        let own = end(first);
+        let seen = writes.look_behind(HASH, own, before_first.expect("only ours"), NOW).expect("only ours");
+        assert!(writes.is_last_acknowledged(HASH, seen), "the second one is under way");
+        let own = end(second);
+        assert!(!writes.is_last_acknowledged(HASH, seen));
+        assert!(writes.look_behind(HASH, own, before_second.expect("only ours"), NOW).is_some());
+        let other = writes.begin(HASH);
+        assert_eq!(writes.others(HASH, own), None, "another is under way");
+        assert_eq!(writes.look_behind(HASH, own, before_second.expect("only ours"), NOW), None);
+        writes.end(other, false, NOW);
+        assert_eq!(
+            writes.look_behind(HASH, own, before_second.expect("only ours"), NOW),
+            None,
+            "it was meanwhile"
+        );
+        assert!(writes.others(HASH, own).is_some());
+        writes.end(writes.begin_all(), true, NOW);
+        let others = writes.others(HASH, own).expect("nothing is under way");
+        assert_eq!(writes.look_behind(HASH, own, others, NOW), None, "it may be carried out late");
     }
 
     #[test]

@@ -14,6 +14,7 @@
 
 use crate::{
     Event, Fault, Mutation, SessionId, StatsTopic,
+    replication::key_writes::Written,
     requests::answer::Answer,
     requests::base::Base,
     requests::bulk_reads::is_bulk_read,
@@ -267,6 +268,9 @@ fn send_to_replicas(
             requests.finish(base, key, None, now);
         }
         return;
+    }
+    if requests.services[key].changes.written != Written::Nothing {
+        requests.note_write_in_line(base, key, &write.request, now);
     }
     requests.send_ahead(
         base,

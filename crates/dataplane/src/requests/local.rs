@@ -1,6 +1,7 @@
 //! Requests that are answered without asking a server.
 
 use crate::{
+    Mutation,
     requests::Requests,
     requests::answer::Answer,
     requests::ask_once::{Ended, name_of},
@@ -12,7 +13,7 @@ use crate::{
     wire::hash::hash,
     wire::ids::RequestKey,
 };
-use weir_protocol::Retrieval;
+use weir_protocol::{Request, Retrieval};
 use weir_timing::{Instant, Operation};
 
 impl Requests {
@@ -53,7 +54,10 @@ impl Requests {
         let Some(name) = name_of(retrieval).filter(|_| self.near_cache.is_on()) else {
             return Some(Wish::AsGet);
         };
-        let value = match self.near_cache.look((name, hash(name)), base.fleet.generation(), now) {
+        let is_writing = base.clients[self.services[key].session].is_writing();
+        let asker =
+            (base.fleet.generation(), is_writing && !base.fleet.config.is_without(Mutation::NearOwnWrites));
+        let value = match self.near_cache.look((name, hash(name)), asker, now) {
             Looked::Answer(value) => value,
             Looked::Check(value) => return Some(Wish::ToCheck(value)),
             Looked::Outdated => {
@@ -85,6 +89,25 @@ impl Requests {
         let is_kept = self.near_cache.keep(ended.hash, (bytes, end), (ended.as_of(), said), now);
         base.meter.counters().near_kept += u64::from(is_kept == Some(true));
         base.meter.counters().near_full += u64::from(is_kept == Some(false));
+    }
+
+    /// A write of one key is about to be sent to its one server, in line with the others.
+    #[cold]
+    pub(super) fn note_write_in_line(
+        &mut self,
+        base: &Base,
+        key: RequestKey,
+        request: &Request<'_>,
+        now: Instant,
+    ) {
+        let storage = match request {
+            Request::Storage(storage) => Some(storage),
+            _ => None,
+        };
+        let written = self.services[key].changes.written;
+        let at = (base.fleet.generation(), now);
+        let is_in_line = self.near_written.begin(&self.near_cache, (key, written), storage, at);
+        self.services[key].changes.is_in_line = is_in_line;
     }
 
     /// Nothing that is kept is an answer any more.

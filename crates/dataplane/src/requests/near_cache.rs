@@ -2,13 +2,15 @@
 //!
 //! ```text
 //!   get a ──▶ nothing is kept ──▶ server ──▶ VALUE a … ──▶ client      and kept, if a is asked for often
-//!   get a ──▶ kept, and nobody has begun to write a since ──────────▶ client
+//!   get a ──▶ kept, and no write of a has been acknowledged since ──▶ client
+//!   set a ──▶ server ──▶ STORED ──▶ client                             and its value kept (`near_written.rs`)
 //! ```
 //!
-//! A value is kept with what had been written of its key when its get was sent (`replication/key_writes.rs`), and while no write was under
-//! way. It is an answer as long as no write of the key has begun since, in any loop, by the same table of servers. So a get is answered what
-//! it would have been answered by the server. Nothing has to be invalidated: a count that has changed makes the value worthless, and it has
-//! changed before anything of the write is sent.
+//! A value is kept with what had been written of its key when its get was sent (`replication/key_writes.rs`), and if no write was under way.
+//! It is an answer as long as no write of the key has ended since, in any loop, by the same table of servers. So nobody reads anything older
+//! than what was acknowledged before its get. Nothing has to be invalidated: a count that has changed makes the value worthless, and it has
+//! changed before the client of the write is answered. While a write is under way some may read what was before it and others what it
+//! writes. A client whose own write is under way has its gets asked for behind it.
 //!
 //! What comes to the servers past this process changes no count. So no value is an answer for longer than its age allows; nor for longer
 //! than its item lives, where the server says how long (`asked_by_meta.rs`).
@@ -144,6 +146,11 @@ impl Value {
 }
 
 impl Said {
+    /// Of an item that a client has stored, which lives for so long; none if for ever.
+    pub(super) const fn stored(lives_ns: Option<u64>) -> Self {
+        Self { token: 0, lives_ns, is_marked: false }
+    }
+
     pub(super) fn of(item: &Item<'_>) -> Self {
         let lives_ns = item.lives_s().map(|lives_s| u64::from(lives_s) * 1_000_000_000);
         Self { token: item.token(), lives_ns, is_marked: item.is_marked() }
@@ -176,8 +183,14 @@ impl NearCache {
         self.writes.is_some()
     }
 
-    /// A get asks for the key with this name and hash, by the table with this number.
-    pub(crate) fn look(&mut self, (name, hash): (&[u8], u64), generation: u64, now: Instant) -> Looked {
+    /// A get asks for the key with this name and hash, by the table with this number. `is_writing`: its client waits for the answer to what
+    /// may be a write of this key.
+    pub(crate) fn look(
+        &mut self,
+        (name, hash): (&[u8], u64),
+        (generation, is_writing): (u64, bool),
+        now: Instant,
+    ) -> Looked {
         let Some(writes) = &self.writes else { return Looked::Nothing };
         let set = (hash >> 32) as usize % self.sets.len();
         self.sets[set].count();
@@ -201,8 +214,10 @@ impl NearCache {
                 let value = Arc::clone(value);
                 return if self.is_unchecked { Looked::Answer(value) } else { Looked::Check(value) };
             }
-            if (writes.is_same(hash, value.seen) || self.is_late) && value.until > now {
-                return Looked::Answer(Arc::clone(value));
+            if (writes.is_last_acknowledged(hash, value.seen) || self.is_late) && value.until > now {
+                // It is to read what it has written.
+                let is_behind_own = is_writing && !writes.is_same(hash, value.seen);
+                return if is_behind_own { Looked::Nothing } else { Looked::Answer(Arc::clone(value)) };
             }
         }
         self.bytes -= value.reply.capacity();
@@ -232,7 +247,7 @@ impl NearCache {
         now: Instant,
     ) -> Option<bool> {
         let writes = self.writes.as_ref()?;
-        if !writes.is_same(hash, as_of.seen) && !self.is_late {
+        if !writes.is_last_acknowledged(hash, as_of.seen) && !self.is_late {
             return None;
         }
         let (set, way) = self.hot_place_of(hash)?;
@@ -253,6 +268,11 @@ impl NearCache {
         let AsOf { seen, generation, .. } = as_of;
         place.value = Some(Arc::new(Value { reply, seen, generation, until, token, clears: self.clears }));
         is_kept
+    }
+
+    /// Whether the key with this hash is asked for so often that what is stored under it is worth to be kept.
+    pub(crate) fn wants_written(&self, hash: u64) -> bool {
+        self.hot_place_of(hash).is_some()
     }
 
     /// Until when a reply of this length is worth to be kept, if it is at all.

@@ -71,10 +71,12 @@ pub(crate) struct Changes {
     pub(super) before: u64,
     /// What it may change itself, where that is counted.
     pub(super) written: Written,
+    /// It went over its server's connection for all writes (`near_written.rs`).
+    pub(super) is_in_line: bool,
 }
 
 impl Changes {
-    const NONE: Self = Self { before: 0, written: Written::Nothing };
+    pub(super) const NONE: Self = Self { before: 0, written: Written::Nothing, is_in_line: false };
 }
 
 /// What is special about a request.

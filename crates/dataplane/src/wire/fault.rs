@@ -43,6 +43,16 @@ impl Fault {
         }
     }
 
+    /// Whether something was sent, so that what was asked for may have happened, or may yet happen.
+    pub(crate) const fn may_have_happened(self) -> bool {
+        match self {
+            Self::Connect | Self::Down | Self::Unauthenticated | Self::Stale | Self::Full | Self::Queue => {
+                false
+            }
+            Self::Timeout | Self::Closed | Self::Protocol | Self::Buffer => true,
+        }
+    }
+
     /// Appends `SERVER_ERROR <name> <server>`. `proxy` stands in the place of the server if the proxy's own queue is full. Where a reply
     /// has no room ([`Fault::Buffer`]), callers may give `client` or `proxy` as the server.
     pub(crate) fn write_to(self, server: &str, out: &mut Vec<u8>) {

@@ -69,27 +69,167 @@ fn without_the_setting_nothing_is_kept() {
 }
 
 #[test]
-fn a_change_that_has_begun_makes_the_value_worthless() {
+fn a_change_makes_the_value_worthless_before_it_is_acknowledged() {
     for change in CHANGES {
-        let (mut world, clients) = world_of(2, on());
+        let (mut world, clients) = world_of(3, on());
         assert!(world.is_near(clients[1]), "{change}");
         assert_ne!(world.asks(clients[0], change), "", "{change}");
+        assert!(world.is_near(clients[1]), "{change}: nobody knows of it yet");
+        // What has failed may have changed the item all the same.
+        world.server_says(0, "SERVER_ERROR out of memory\r\n");
         assert_eq!(world.asks(clients[1], "get a"), "get a\r\n", "{change}");
         assert_eq!(world.report().counters.near_outdated, 1, "{change}");
     }
 }
 
 #[test]
+fn who_changes_a_key_reads_it_behind_that() {
+    for change in CHANGES {
+        let (mut world, clients) = world_of(2, on());
+        assert_ne!(world.asks(clients[0], change), "", "{change}");
+        assert_eq!(world.asks(clients[0], "get a"), "get a\r\n", "{change}");
+        assert!(world.is_near(clients[1]), "{change}");
+    }
+    let (mut world, clients) = world_of(1, on());
+    assert_ne!(world.asks(clients[0], "set b 0 0 1\r\nx"), "");
+    assert_eq!(world.asks(clients[0], "get a"), "", "it waits for another key");
+}
+
+// ── what is stored ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+#[test]
+fn what_is_stored_under_a_key_that_is_asked_for_often_is_kept() {
+    for (set, flags) in
+        [("set a 0 0 3", "0"), ("set a 007 0 3", "7"), ("set a 4294967295 60 3 noreply", "4294967295")]
+    {
+        let (mut world, clients) = world_of(2, on());
+        let sent = set.replace(" noreply", "");
+        assert_eq!(world.asks(clients[0], &format!("{set}\r\nnew")), format!("{sent}\r\nnew\r\n"), "{set}");
+        world.server_says(0, "STORED\r\n");
+        let said = if set == sent { "STORED\r\n" } else { "" };
+        assert_eq!(world.client_gets(clients[0]), said, "{set}");
+        for client in &clients {
+            assert_eq!(world.asks(*client, "get a"), "", "{set}");
+            assert_eq!(world.client_gets(*client), format!("VALUE a {flags} 3\r\nnew\r\nEND\r\n"), "{set}");
+        }
+        assert_eq!(world.report().counters.near_kept, 2, "{set}");
+    }
+}
+
+#[test]
+fn of_several_sets_the_last_that_was_acknowledged_is_read() {
+    let (mut world, clients) = world_of(4, on());
+    for (client, data) in clients.iter().zip(["1", "2", "3"]) {
+        let set = format!("set a 0 0 1\r\n{data}");
+        assert_eq!(world.asks(*client, &set), format!("{set}\r\n"));
+    }
+    for (data, before) in [("1", "old"), ("2", "1"), ("3", "2")] {
+        assert_eq!(world.asks(clients[3], "get a"), "", "{data}");
+        assert_eq!(world.client_gets(clients[3]), value("a", before));
+        world.server_says(0, "STORED\r\n");
+        assert_eq!(world.asks(clients[3], "get a"), "", "{data}");
+        assert_eq!(world.client_gets(clients[3]), value("a", data));
+    }
+}
+
+#[test]
+fn what_else_writes_a_key_is_not_kept() {
+    let others = [
+        ("set a 0 0 1\r\nx", "SERVER_ERROR out of memory storing object\r\n"),
+        ("set a 0 1 1\r\nx", "STORED\r\n"),
+        ("set a 0 -1 1\r\nx", "STORED\r\n"),
+        ("set a 0 1900000000 1\r\nx", "STORED\r\n"),
+        ("add a 0 0 1\r\nx", "STORED\r\n"),
+        ("replace a 0 0 1\r\nx", "STORED\r\n"),
+        ("append a 0 0 1\r\nx", "STORED\r\n"),
+        ("cas a 0 0 1 7\r\nx", "STORED\r\n"),
+        ("ms a 1\r\nx", "HD\r\n"),
+    ];
+    for (set, reply) in others {
+        let (mut world, clients) = world_of(2, on());
+        assert_ne!(world.asks(clients[0], set), "", "{set}");
+        world.server_says(0, reply);
+        assert_eq!(world.asks(clients[1], "get a"), "get a\r\n", "{set}");
+    }
+    let (mut world, clients) = world_of(2, on());
+    assert_ne!(world.asks(clients[0], "set b 0 0 1\r\nx"), "");
+    world.server_says(0, "STORED\r\n");
+    assert_eq!(world.asks(clients[1], "get b"), "get b\r\n", "nobody asks for it");
+}
+
+#[test]
+fn what_is_stored_lives_as_long_as_it_says() {
+    let (mut world, clients) = world_of(2, Config { near_cache_age_ns: 100 * AGE, ..on() });
+    assert_ne!(world.asks(clients[0], "set a 0 3 3\r\nold"), "");
+    // Its server counts from when it has it, which may be a moment after it was sent.
+    world.pass(100 * MS);
+    world.server_says(0, "STORED\r\n");
+    world.pass(1_899 * MS);
+    assert!(world.is_near(clients[1]));
+    world.pass(MS);
+    assert!(!world.is_near(clients[1]), "its server has whole seconds");
+}
+
+#[test]
+fn what_is_stored_while_another_loop_writes_is_not_kept() {
+    for overlap in ["before", "meanwhile", "behind"] {
+        let freshness = Arc::<Freshness>::default();
+        let of = |index| {
+            let config = Config { loop_index: LoopId::from_index(index), loop_count: 2, ..on() };
+            World::sharing(1, 1, config, Arc::clone(&freshness))
+        };
+        let (mut first, mut second) = (of(0), of(1));
+        let (reader, writer, other) = (first.client(), first.client(), second.client());
+        first.heats(reader, "a", "old");
+        let other_begins = |second: &mut World| assert_eq!(second.asks(other, "delete a"), "delete a\r\n");
+        let other_ends = |second: &mut World| second.server_says(0, "DELETED\r\n");
+        if overlap == "before" {
+            other_begins(&mut second);
+        }
+        assert_ne!(first.asks(writer, "set a 0 0 1\r\nx"), "");
+        match overlap {
+            "before" => other_ends(&mut second),
+            "meanwhile" => {
+                other_begins(&mut second);
+                other_ends(&mut second);
+            }
+            _ => other_begins(&mut second),
+        }
+        first.server_says(0, "STORED\r\n");
+        assert_eq!(first.asks(reader, "get a"), "get a\r\n", "{overlap}: which came last at the server?");
+    }
+}
+
+#[test]
+fn what_is_stored_by_another_table_or_over_another_connection_is_not_kept() {
+    let (mut world, clients) = world_of(2, on());
+    assert_ne!(world.asks(clients[0], "set a 0 0 1\r\nx"), "");
+    world.reload(router(&["s:1"], 1));
+    world.server_says(0, "STORED\r\n");
+    assert_eq!(world.asks(clients[1], "get a"), "get a\r\n");
+    let mut config = on();
+    config.large_value_bytes = 10;
+    let (mut world, clients) = world_of(3, config);
+    world.send(clients[0], "set a 0 0 11\r\n01234567890\r\n");
+    world.dataplane.handle_server_connected(slot(1), world.now);
+    assert_eq!(world.server_gets(1), "set a 0 0 11\r\n01234567890\r\n");
+    world.send(clients[1], "set a 0 0 1\r\nx\r\n");
+    world.server_says(1, "STORED\r\n");
+    assert_eq!(world.asks(clients[2], "get a"), "get a\r\n", "a large one has a connection of its own");
+}
+
+#[test]
 fn what_was_asked_for_before_a_change_or_during_it_is_not_kept() {
     let (mut world, clients) = world_of(3, on());
-    let set = "set a 0 0 1\r\nx";
-    assert_eq!(world.asks(clients[0], set), format!("{set}\r\n"));
+    assert_eq!(world.asks(clients[0], "delete a"), "delete a\r\n");
+    world.server_says(0, "DELETED\r\n");
+    assert_eq!(world.asks(clients[0], "delete a"), "delete a\r\n");
     assert_eq!(world.asks(clients[1], "get a"), "get a\r\n", "during it");
-    world.server_says(0, &("STORED\r\n".to_owned() + &value("a", "x")));
+    world.server_says(0, &("DELETED\r\n".to_owned() + &value("a", "x")));
     assert_eq!(world.client_gets(clients[1]), value("a", "x"));
     assert_eq!(world.asks(clients[1], "get a"), "get a\r\n", "before the next one");
-    assert_eq!(world.asks(clients[0], set), format!("{set}\r\n"));
-    world.server_says(0, &(value("a", "x") + "STORED\r\n"));
+    assert_eq!(world.asks(clients[0], "delete a"), "delete a\r\n");
+    world.server_says(0, &(value("a", "x") + "DELETED\r\n"));
     assert_eq!(world.asks(clients[2], "get a"), "get a\r\n");
     world.server_says(0, &value("a", "old"));
     assert_eq!(world.client_gets(clients[2]), value("a", "old"));
@@ -108,6 +248,8 @@ fn another_loops_changes_count() {
     first.heats(reader, "a", "old");
     assert!(first.is_near(reader));
     assert_eq!(second.asks(writer, "delete a"), "delete a\r\n");
+    assert!(first.is_near(reader), "nobody knows of it yet");
+    assert_eq!(second.hears(writer, 0, "DELETED\r\n"), "DELETED\r\n");
     assert!(!first.is_near(reader));
 }
 
@@ -123,6 +265,23 @@ fn a_change_without_an_answer_counts_for_a_minute() {
     world.pass(60_000 * MS);
     world.warms(clients[1]);
     assert!(world.is_near(clients[1]));
+}
+
+#[test]
+fn a_change_that_was_never_sent_counts_for_nothing() {
+    let (mut world, clients) = world_of(2, on());
+    world.dataplane.handle_server_disconnected(slot(0), world.now);
+    world.send(clients[0], "delete a\r\n");
+    world.dataplane.handle_server_disconnected(slot(0), world.now);
+    world.turn();
+    assert_eq!(world.client_gets(clients[0]), "SERVER_ERROR connect s:1\r\n");
+    world.send(clients[0], "delete a\r\n");
+    assert_eq!(world.client_gets(clients[0]), "SERVER_ERROR down s:1\r\n");
+    let retry = world.dataplane.poll_timeout().expect("a dead server is tried again");
+    world.pass(retry.saturating_since(world.now));
+    world.dataplane.handle_server_connected(slot(0), world.now);
+    world.warms(clients[1]);
+    assert!(world.is_near(clients[1]), "as soon as its server is there again");
 }
 
 #[test]

@@ -1,0 +1,157 @@
+//! What clients store under keys that are asked for most is kept as if it had been asked for (`near_cache.rs`).
+//!
+//! ```text
+//!   set a ──▶ wanted: its value is noted ──▶ server ──▶ STORED ──▶ kept, if no other loop has written a meanwhile
+//! ```
+//!
+//! Without it, every write of a key that everybody wants would have its value asked for anew, and a key of which some write is always under
+//! way would never be kept. A loop sends the writes of a key over one connection, and memcached carries them out in that order. So when the
+//! last of them that was answered is this one, the server holds what it has stored, or what one stores that has no answer yet. A write of
+//! another loop, or one that went another way (a large value, a `gat`, a `flush_all`), may have come before or behind it: if any was under
+//! way, nothing is kept.
+//!
+//! [`NearWritten`] owns the values that are under way, and the counts of the loop's own writes.
+
+use crate::{
+    Mutation, NearCheck,
+    config::Config,
+    replication::freshness::Freshness,
+    replication::key_writes::{COUNTS, KeyWrites, Others, Own, Written, place_of},
+    requests::near_cache::{AsOf, NearCache, Said},
+    wire::hash::hash,
+    wire::ids::RequestKey,
+};
+use std::sync::Arc;
+use weir_protocol::{Storage, StorageVerb};
+use weir_timing::Instant;
+
+/// What is under way.
+#[derive(Debug, Default)]
+pub(crate) struct NearWritten {
+    /// `None`: nothing is kept.
+    writes: Option<Arc<KeyWrites>>,
+    /// The loop's own writes, by the same counts.
+    own: Box<[Own]>,
+    /// By request.
+    stored: Vec<Option<Box<Stored>>>,
+    is_blind: bool,
+}
+
+/// What a client stores.
+#[derive(Debug)]
+struct Stored {
+    hash: u64,
+    /// As its server will reply it to `get`.
+    reply: Vec<u8>,
+    lives_ns: Option<u64>,
+    others: Others,
+    generation: u64,
+    sent: Instant,
+}
+
+/// memcached takes a longer time to live for a date (protocol.txt, "Expiration times"). Seconds.
+const LIVES_S_MAX: u64 = 60 * 60 * 24 * 30;
+
+impl NearWritten {
+    pub(crate) fn new(config: &Config, freshness: &Freshness) -> Self {
+        // Of what is stored no token is known, and values that are checked need one.
+        if config.near_cache_entries == 0 || config.near_cache_check == NearCheck::On {
+            return Self::default();
+        }
+        Self {
+            writes: Some(freshness.key_writes()),
+            own: vec![Own::default(); COUNTS].into(),
+            stored: Vec::new(),
+            is_blind: config.is_without(Mutation::NearOtherWrites),
+        }
+    }
+
+    /// A write of one key is about to be sent over its server's connection for all writes. `storage`: what it stores, if that is all it does.
+    /// Returns whether it is counted, for [`Self::end`].
+    #[cold]
+    pub(crate) fn begin(
+        &mut self,
+        near_cache: &NearCache,
+        (key, written): (RequestKey, Written),
+        storage: Option<&Storage<'_>>,
+        (generation, now): (u64, Instant),
+    ) -> bool {
+        let (Some(writes), Written::Key(lower)) = (&self.writes, written) else { return false };
+        let own = &mut self.own[place_of(lower.into())];
+        own.begin();
+        let Some(storage) = storage.filter(|it| it.verb == StorageVerb::Set) else { return true };
+        let hash = hash(storage.key);
+        if !near_cache.wants_written(hash) {
+            return true;
+        }
+        let others = writes.others(hash, *own);
+        let Some((lives_ns, others)) = lives_ns(storage.exptime).zip(others) else { return true };
+        let Some(reply) = reply_to_get(storage) else { return true };
+        if self.stored.len() <= key.index() {
+            self.stored.resize_with(key.index() + 1, || None);
+        }
+        self.stored[key.index()] =
+            Some(Box::new(Stored { hash, reply, lives_ns, others, generation, sent: now }));
+        true
+    }
+
+    /// It has ended, and is counted so by all loops. `is_stored`: its server has said so, and by the table with this number.
+    #[cold]
+    pub(crate) fn end(
+        &mut self,
+        near_cache: &mut NearCache,
+        (key, written): (RequestKey, Written),
+        (is_stored, generation): (bool, u64),
+        now: Instant,
+    ) -> Option<bool> {
+        let (Some(writes), Written::Key(lower)) = (&self.writes, written) else { return None };
+        let own = &mut self.own[place_of(lower.into())];
+        own.end();
+        let it = self.stored.get_mut(key.index())?.take()?;
+        if !is_stored || it.generation != generation {
+            return None;
+        }
+        let seen = match writes.look_behind(it.hash, *own, it.others, now) {
+            None if self.is_blind => writes.look(it.hash, now)?,
+            seen => seen?,
+        };
+        let as_of = AsOf { seen, generation, sent: it.sent };
+        near_cache.keep(it.hash, (&it.reply, b""), (as_of, Some(Said::stored(it.lives_ns))), now)
+    }
+}
+
+/// How long an item with this expiry time lives at least, `None` in it being for ever. Nothing if it ends at a date, at once, or never was
+/// a number. A second less than it says: memcached's clock has whole seconds.
+fn lives_ns(exptime: &[u8]) -> Option<Option<u64>> {
+    match number(exptime)? {
+        0 => Some(None),
+        lives_s @ 2..=LIVES_S_MAX => Some(Some((lives_s - 1) * 1_000_000_000)),
+        _ => None,
+    }
+}
+
+/// `VALUE <key> <flags> <bytes>` as memcached writes it (protocol.txt, "Retrieval command"), the value and `END`.
+fn reply_to_get(storage: &Storage<'_>) -> Option<Vec<u8>> {
+    let flags = u32::try_from(number(storage.flags)?).ok()?;
+    let numbers = format!(" {flags} {}\r\n", storage.value.len());
+    Some([b"VALUE ", storage.key, numbers.as_bytes(), storage.value, b"\r\nEND\r\n"].concat())
+}
+
+fn number(text: &[u8]) -> Option<u64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_to_live_are_known_or_nothing_is_kept() {
+        assert_eq!(lives_ns(b"0"), Some(None));
+        assert_eq!(lives_ns(b"30"), Some(Some(29_000_000_000)));
+        assert_eq!(lives_ns(b"2592000"), Some(Some(2_591_999_000_000_000)));
+        for unknown in ["1", "2592001", "-1", "1900000000", "", "x"] {
+            assert_eq!(lives_ns(unknown.as_bytes()), None, "{unknown}");
+        }
+    }
+}
