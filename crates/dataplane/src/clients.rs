@@ -257,7 +257,7 @@ impl Clients {
         if let (Some(user), Some(session)) = (user, self.sessions.get_mut(id.index())) {
             self.counters.logins += 1;
             self.counters.logins_by_certificate += 1;
-            session.pass(Gate::User(user));
+            session.pass(Gate::Shown(user, Arc::clone(users)));
         }
     }
 
@@ -296,7 +296,13 @@ impl Clients {
         };
         let (gate, intake) = session.gate_and_intake();
         let parsed = intake.look_and_judge(rest, admits, |parsed| gate.judge(parsed, routes));
-        if let Parsed::Incomplete { .. } = parsed { None } else { Some(parsed) }
+        if let Parsed::Incomplete { .. } = parsed {
+            return None;
+        }
+        if let Some(user) = session.gate().shown() {
+            session.pass(Gate::User(user));
+        }
+        Some(parsed)
     }
 
     /// The session has as much in service as it may, or leaves too much unread.

@@ -28,7 +28,7 @@ pub use reply::values::{Values, meta_value_len, values};
 pub use reply::{Expected, Reply, ReplyScanner, Status, ValueSpan, Violation, Whose};
 pub use request::{
     Arithmetic, ArithmeticVerb, Deletion, Keys, LOGIN_BYTES_MAX, Limits, Meta, MetaVerb, Parsed, Request,
-    RequestParser, Retrieval, RetrievalVerb, Storage, StorageVerb, Touch, parse_login,
+    RequestParser, Retrieval, RetrievalVerb, Storage, StorageVerb, Touch, login_words, parse_login,
 };
 
 /// The longest key that memcached accepts, in bytes (`protocol.txt`, "Keys").

@@ -28,7 +28,7 @@ mod words;
 pub use arithmetic::{Arithmetic, ArithmeticVerb};
 pub use command::Request;
 pub use deletion::Deletion;
-pub use login::{LOGIN_BYTES_MAX, parse_login};
+pub use login::{LOGIN_BYTES_MAX, login_words, parse_login};
 pub use meta::{Meta, MetaVerb};
 pub use parsed::{Limits, Parsed};
 pub use parser::RequestParser;

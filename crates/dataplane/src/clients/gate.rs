@@ -3,15 +3,21 @@
 //! ```text
 //!   accepted ──▶ Open                        nobody must log in
 //!            └─▶ Locked ── log_in ──▶ User   its requests are looked at, if it may not do everything
+//!                  └─ certificate ─▶ Shown ── its first request ──▶ User
 //! ```
 //!
 //! [`Gate`] owns that of one session. It is asked about each request of somebody who may not do everything ([`Gate::judge`]), before
 //! anything is done for it, and hands it back or answers it in its place. Where keys belong is asked of the routes in force: a prefix that
 //! leads to another pool from now on is judged so at once.
 
-use crate::{clients::users::User, routes::Routes, wire::key::WireKey, wire::stats::StatsTopic};
+use crate::{
+    clients::users::{User, Users},
+    routes::Routes,
+    wire::key::WireKey,
+    wire::stats::StatsTopic,
+};
 use std::sync::Arc;
-use weir_protocol::{Parsed, Refusal, Request};
+use weir_protocol::{Parsed, Refusal, Request, Storage, StorageVerb, login_words};
 use weir_timing::Instant;
 
 /// Whether a client must log in, where there are users.
@@ -31,6 +37,8 @@ pub(crate) enum Gate {
     Open,
     /// Nobody yet, since then.
     Locked(Instant),
+    /// This one, by its certificate, and it has asked for nothing yet. These are all users.
+    Shown(Arc<User>, Arc<Users>),
     /// This one.
     User(Arc<User>),
 }
@@ -47,14 +55,28 @@ impl Gate {
     /// Who has logged in.
     pub(crate) const fn user(&self) -> Option<&Arc<User>> {
         match self {
-            Self::User(user) => Some(user),
+            Self::User(user) | Self::Shown(user, _) => Some(user),
+            _ => None,
+        }
+    }
+
+    /// Who is to be from the first request on.
+    pub(crate) fn shown(&self) -> Option<Arc<User>> {
+        match self {
+            Self::Shown(user, _) => Some(Arc::clone(user)),
             _ => None,
         }
     }
 
     /// What is found at the front of a session's bytes, or the refusal in its place.
     pub(crate) fn judge<'a>(&self, parsed: Parsed<'a>, routes: &Routes) -> Parsed<'a> {
-        let Self::User(user) = self else { return parsed };
+        let Some(user) = self.user() else { return parsed };
+        if let Parsed::Request { request: Request::Storage(storage), len } = &parsed
+            && let Some((name, password)) = self.login(storage)
+        {
+            // It says its password, too, which is not to be stored for others to read.
+            return Parsed::Login { name, password, len: *len };
+        }
         match parsed {
             Parsed::Request { request, len } => match refusal(user, &request, routes) {
                 Some(refusal) => Parsed::Refused { refusal, silent: request.noreply(), len },
@@ -71,6 +93,15 @@ impl Gate {
             }
             _ => parsed,
         }
+    }
+}
+
+impl Gate {
+    /// The name and the password that a client says which need not, if they are somebody's.
+    fn login<'a>(&self, storage: &Storage<'a>) -> Option<(&'a [u8], &'a [u8])> {
+        let Self::Shown(_, users) = self else { return None };
+        let words = login_words(storage.value).filter(|_| storage.verb == StorageVerb::Set);
+        words.filter(|(name, password)| users.with_password(name, password).is_some())
     }
 }
 

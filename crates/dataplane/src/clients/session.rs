@@ -157,6 +157,7 @@ impl Session {
     pub(crate) fn pass(&mut self, gate: Gate) {
         self.intake.set_takes(match &gate {
             Gate::Locked(_) => Takes::Login,
+            Gate::Shown(..) => Takes::Judged,
             Gate::User(user) if user.is_limited() => Takes::Judged,
             Gate::User(_) | Gate::Open => Takes::All,
         });

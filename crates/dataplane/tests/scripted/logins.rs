@@ -296,6 +296,33 @@ fn a_certificate_says_who_a_client_is_or_nothing() {
 }
 
 #[test]
+fn a_password_that_comes_first_behind_a_certificate_is_not_stored() {
+    let certified = |world: &mut World| {
+        let client = world.client();
+        world.dataplane.handle_certificate(client, || vec!["shown.example".into()]);
+        client
+    };
+    let mut world = locked(1, 1, Config::default());
+    let client = certified(&mut world);
+    for end in 1..LOGIN.len() {
+        world.send(client, &LOGIN[end - 1..end]);
+        assert_eq!(world.server_gets(0), "", "{end}");
+    }
+    assert_eq!(world.asked(client, &LOGIN[LOGIN.len() - 1..]), "STORED\r\n");
+    assert_eq!(world.server_gets(0), "");
+    assert_eq!(world.report().counters.logins, 2);
+    // From then on, and if it is nobody's, it is a set as any other.
+    for (first, second) in [("version\r\n", LOGIN), ("", "set any 0 0 10\r\nuser wrong\r\n")] {
+        let client = certified(&mut world);
+        world.asked(client, first);
+        world.send(client, second);
+        assert_eq!(world.server_gets(0), second);
+        world.server_says(0, "STORED\r\n");
+        assert_eq!(world.client_gets(client), "STORED\r\n");
+    }
+}
+
+#[test]
 fn other_protocols_are_refused_as_where_nobody_logs_in() {
     let mut world = locked(1, 1, Config::default());
     let client = world.client();

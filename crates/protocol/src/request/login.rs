@@ -60,11 +60,16 @@ pub fn parse_login(bytes: &[u8]) -> Parsed<'_> {
     let Some(words) = block.strip_suffix(b"\r\n") else {
         return refused(Refusal::BadLoginEnd, needed);
     };
-    let mut words = Tokens::new(words);
-    match (words.next(), words.next()) {
-        (Some(name), Some(password)) => Parsed::Login { name, password, len: needed },
-        _ => refused(Refusal::BadLogin, needed),
+    match login_words(words) {
+        Some((name, password)) => Parsed::Login { name, password, len: needed },
+        None => refused(Refusal::BadLogin, needed),
     }
+}
+
+/// The name and the password in this data block, which is without its line ending; `None` if it is too short, or too long, to be a login.
+pub fn login_words(block: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut words = Tokens::new(block);
+    words.next().zip(words.next()).filter(|_| block.len() + 2 <= LOGIN_BYTES_MAX)
 }
 
 /// How long the data block behind this line is, its ending included; `None` if it is no login.

@@ -50,7 +50,7 @@ pub enum Parsed<'a> {
         /// Which one.
         foreign: Foreign,
     },
-    /// A client that is not logged in says who it is. Only [`crate::parse_login`] says this.
+    /// A client that is not logged in says who it is. No parser of requests says this: [`crate::parse_login`] does, and who judges requests may.
     Login {
         /// Who it says it is.
         name: &'a [u8],
