@@ -436,7 +436,7 @@ impl Client {
                     return Err(format!("it reads {value:?}, which it has sent behind that"));
                 }
                 if self.nature.ordered {
-                    history.check(key, &value.data, began)?;
+                    history.check(key, &value.data, (Some(self.number), began))?;
                 }
             }
         }

@@ -2,7 +2,8 @@
 //!
 //! Every value is written once, so a read says which write it has seen. Through one proxy, where writes go to all replicas that are not
 //! marked down, this must hold: no read that began after a write was acknowledged sees a write before that one. Before it, that is:
-//! answered, in whatever way, before the other one reached the proxy; or sent earlier by the same client.
+//! answered, in whatever way, before the other one reached the proxy; or sent earlier by the same client. For a read of the client that has
+//! sent the write it holds from then on, as soon as that is acknowledged.
 //!
 //! A write that failed may have been carried out, or may still be. Reads may see it, or not, and now the one, now the other. That ends when
 //! a write is acknowledged that reached the proxy after its failure was reported. After that it may not come back. Writes that overlap may
@@ -86,12 +87,19 @@ impl History {
         writes.iter().enumerate().find(|(_, write)| write.value.as_deref() == Some(value))
     }
 
-    /// Whether a read that began at `began` may have found `value`.
-    pub(super) fn check(&self, key: &[u8], value: &[u8], began: Moment) -> Result<(), String> {
+    /// Whether a read that began at `began` may have found `value`. `reader`: whose it is, if it is a client's: behind its own writes it does
+    /// not see what was before them, whether or not these were answered yet.
+    pub(super) fn check(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        (reader, began): (Option<usize>, Moment),
+    ) -> Result<(), String> {
         let Some((index, seen)) = self.seen(key, value) else { return Ok(()) };
         let overwrites = |(later, write): &(usize, &Write)| {
             let is_later = seen.ended < write.began || (seen.client == write.client && index < *later);
-            write.acknowledged && write.ended < began && is_later
+            let is_own = Some(write.client) == reader && write.began < began;
+            write.acknowledged && (write.ended < began || is_own) && is_later
         };
         match self.keys[key].iter().enumerate().find(overwrites) {
             None => Ok(()),
@@ -115,7 +123,7 @@ impl History {
 
     /// Whether a replica may hold `value` when all is over.
     pub(super) fn check_at_the_end(&self, key: &[u8], value: &[u8]) -> Result<(), String> {
-        self.check(key, value, NEVER)
+        self.check(key, value, (None, NEVER))
     }
 }
 
@@ -141,7 +149,7 @@ mod tests {
     }
 
     fn may_read(history: &History, value: &str, began: u64) -> bool {
-        history.check(b"a", value.as_bytes(), began).is_ok()
+        history.check(b"a", value.as_bytes(), (None, began)).is_ok()
     }
 
     #[test]
@@ -157,6 +165,16 @@ mod tests {
         assert!(!may_read(&history, "old", 9) && !may_read(&history, "failed", 9));
         assert!(may_read(&history, "new", 9) && may_read(&history, "beside", 9));
         assert!(history.is_issued(b"a", b"old") && !history.is_issued(b"a", b"other"));
+    }
+
+    #[test]
+    fn who_has_written_reads_that_or_what_is_later() {
+        let mut history = History::default();
+        write(&mut history, 0, "old", (1, 2), true);
+        write(&mut history, 1, "new", (3, 6), true);
+        let may = |reader, began| history.check(b"a", b"old", (Some(reader), began)).is_ok();
+        assert!(may(0, 5), "of another");
+        assert!(may(1, 3) && !may(1, 4), "behind its own");
     }
 
     #[test]
