@@ -232,4 +232,7 @@ def jiffies(cores: Set[int]) -> list[int]:
     the run."""
     rows = [line.split() for line in Path("/proc/stat").read_text().splitlines()]
     wanted = {f"cpu{core}" for core in cores}
-    return [sum(column) for column in zip(*([int(word) for word in row[1:]] for row in rows if row[0] in wanted), strict=True)]
+    return [
+        sum(column)
+        for column in zip(*([int(word) for word in row[1:]] for row in rows if row[0] in wanted), strict=True)
+    ]

@@ -15,7 +15,7 @@ Record = dict[str, Any]
 
 # A ratio needs both: the one above the line, the one below it.
 RATIOS = [
-    *(("weir", "nutcracker"), ("weir", "haproxy"), ("weir", "memcached-proxy"), ("weir", "earlier"), ("weir", "direct")),
+    *(("weir", peer) for peer in ("nutcracker", "haproxy", "memcached-proxy", "earlier", "direct")),
     (NEAR, "direct"),
 ]
 

@@ -114,7 +114,7 @@ def verdicts(ratios: dict[Key, Sequence[float]]) -> list[list[str]]:
         rows.append(
             [
                 CELLS[target.cell].describe(),
-                " / ".join([f"{target.measure.replace('_', ' ')}, {target.subject}", *([target.peer] if target.peer else [])]),
+                f"{target.measure.replace('_', ' ')}, {target.subject}{f' / {target.peer}' if target.peer else ''}",
                 f"{target.kind} {target.bound:g}",
                 f"{middle:.2f} ({min(found):.2f} to {max(found):.2f})",
                 "met" if target.is_met(value) else "**missed**",

@@ -442,33 +442,6 @@ impl Requests {
         }
     }
 
-    /// What may change items has its answer.
-    #[cold]
-    fn end_write(
-        &mut self,
-        base: &mut Base,
-        key: RequestKey,
-        blame: Option<Option<Fault>>,
-        reply: Option<&[u8]>,
-        now: Instant,
-    ) {
-        let service = &mut self.services[key];
-        let Changes { written, is_in_line, .. } = service.changes;
-        base.clients[service.session].end_write();
-        // Where several servers are written, the one to blame may be another than those that something was sent to.
-        let is_one_server = matches!(written, Written::Key(_)) && !base.fleet.routes.is_replicated();
-        let is_unsure = blame.flatten().is_some_and(|fault| fault.may_have_happened() || !is_one_server);
-        self.ask_once.end_write(written, is_unsure, now);
-        self.fill_once.end_write(written, now);
-        if is_in_line {
-            let is_stored = blame.is_none() && reply == Some(b"STORED\r\n");
-            let of = (is_stored, base.fleet.generation());
-            let is_kept = self.near_written.end(&mut self.near_cache, (key, written), of, now);
-            base.meter.counters().near_kept += u64::from(is_kept == Some(true));
-            base.meter.counters().near_full += u64::from(is_kept == Some(false));
-        }
-    }
-
     /// [`Requests::conclude`], where it is not the usual end.
     #[cold]
     fn conclude_elsewhere(

@@ -11,9 +11,8 @@
 //! The second get then finds what it would have found by itself, whichever loop wrote.
 //!
 //! Two others look at what has ended only. A value that is kept (`requests/near_cache.rs`) is an answer until a write of its key has its
-//! answer: until then nothing newer was acknowledged. And what a write has stored is known when it has its answer, if no other loop has
-//! written its key meanwhile (`requests/near_written.rs`): a loop sends the writes of a key over one connection, in the order in which they
-//! came.
+//! answer: until then nothing newer was acknowledged. What a write has stored is known when it has its answer, if no other loop has written
+//! its key meanwhile (`requests/near_written.rs`). For a loop sends the writes of a key over one connection, in their order.
 //!
 //! Keys are counted by a hash: keys that share a count end each other's sharing, and nothing else. A write that got no answer may still be
 //! carried out, so for a while nothing is shared behind it.

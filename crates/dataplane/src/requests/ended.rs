@@ -1,16 +1,45 @@
-//! What remains to be done of a request when its answer is with the kernel, or its client is gone.
+//! What remains to be done of a request when its answer is known, when that is with the kernel, or when its client is gone.
 
 use crate::{
+    Fault,
     clients::bulk::Slicing,
+    replication::key_writes::Written,
     requests::Requests,
     requests::base::Base,
-    requests::service::Stage,
+    requests::service::{Changes, Stage},
     requests::writes::leave_line,
     wire::ids::{RequestKey, SessionId},
 };
 use weir_timing::Instant;
 
 impl Requests {
+    /// What may change items has its answer.
+    #[cold]
+    pub(super) fn end_write(
+        &mut self,
+        base: &mut Base,
+        key: RequestKey,
+        blame: Option<Option<Fault>>,
+        reply: Option<&[u8]>,
+        now: Instant,
+    ) {
+        let service = &mut self.services[key];
+        let Changes { written, is_in_line, .. } = service.changes;
+        base.clients[service.session].end_write();
+        // Where several servers are written, the one to blame may be another than those that something was sent to.
+        let is_one_server = matches!(written, Written::Key(_)) && !base.fleet.routes.is_replicated();
+        let is_unsure = blame.flatten().is_some_and(|fault| fault.may_have_happened() || !is_one_server);
+        self.ask_once.end_write(written, is_unsure, now);
+        self.fill_once.end_write(written, now);
+        if is_in_line {
+            let is_stored = blame.is_none() && reply == Some(b"STORED\r\n");
+            let of = (is_stored, base.fleet.generation());
+            let is_kept = self.near_written.end(&mut self.near_cache, (key, written), of, now);
+            base.meter.counters().near_kept += u64::from(is_kept == Some(true));
+            base.meter.counters().near_full += u64::from(is_kept == Some(false));
+        }
+    }
+
     /// `count` bytes for this client were handed to the kernel.
     pub(crate) fn note_written(&mut self, base: &mut Base, id: SessionId, count: usize, now: Instant) {
         base.advance(now);

@@ -87,7 +87,7 @@ impl History {
         writes.iter().enumerate().find(|(_, write)| write.value.as_deref() == Some(value))
     }
 
-    /// Whether a read that began at `began` may have found `value`. `reader`: whose it is, if it is a client's: behind its own writes it does
+    /// Whether a read that began at `began` may have found `value`. `reader`: the client that reads, if one does: behind its own writes it does
     /// not see what was before them, whether or not these were answered yet.
     pub(super) fn check(
         &self,
