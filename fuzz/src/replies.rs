@@ -32,6 +32,7 @@ fn expected(letter: u8) -> Option<Expected> {
         b'f' => Expected::Flush,
         b'c' => Expected::ServerCommand,
         b'm' => Expected::Meta,
+        b'M' => Expected::MetaUnlessMiss,
         b'q' => Expected::MetaThenNoop,
         _ => return None,
     })

@@ -94,7 +94,7 @@ use std::{
     ops::{Index, IndexMut},
     sync::Arc,
 };
-use weir_protocol::{Expected, Reply, Status, ValueSpan};
+use weir_protocol::{Reply, Status, ValueSpan};
 use weir_timing::{Instant, Operation};
 
 /// The requests in service, and what serves them.
@@ -296,8 +296,7 @@ impl Requests {
                 base.clients.recharge(id);
             }
         } else if part.decides() {
-            let is_meta = matches!(part.expected(), Expected::Meta | Expected::MetaThenNoop);
-            let (service, backend) = if is_meta && service.reread.is_some() {
+            let (service, backend) = if part.expected().is_meta() && service.reread.is_some() {
                 if self.is_rescued(base, key, (server, part), reply.status, now) {
                     return;
                 }

@@ -32,8 +32,18 @@ pub enum Expected {
     Settings,
     /// To a meta command that is always answered.
     Meta,
+    /// The same of a quiet `mg` that was sent without its `q`: a miss is nothing for the client.
+    MetaUnlessMiss,
     /// To a quiet meta command followed by `mn`: the reply, if there is one, and then `MN`, which counts as part of it.
     MetaThenNoop,
+}
+
+impl Expected {
+    /// Whether it is the reply to a meta command.
+    #[inline]
+    pub const fn is_meta(self) -> bool {
+        matches!(self, Self::Meta | Self::MetaUnlessMiss | Self::MetaThenNoop)
+    }
 }
 
 /// What a reply says.
@@ -92,7 +102,8 @@ impl Status {
 pub struct Reply {
     /// How many bytes it takes.
     pub len: usize,
-    /// How many of them are for the client: all, but for the `MN` of [`Expected::MetaThenNoop`].
+    /// How many of them are for the client: all, but for the `MN` of [`Expected::MetaThenNoop`] and the miss of
+    /// [`Expected::MetaUnlessMiss`].
     pub answer_len: usize,
     /// What it says. An error may stand behind values that were already sent; then those do not count.
     pub status: Status,
@@ -183,7 +194,7 @@ impl ReplyScanner {
         while buffer.len() >= self.needed {
             let Some(line) = self.line(buffer)? else { return Ok(None) };
             let text = &buffer[self.position..line.end];
-            if matches!(expected, Expected::Meta | Expected::MetaThenNoop) {
+            if expected.is_meta() {
                 return self.meta(expected, text, line, buffer);
             }
             if expected == Expected::Settings && text.starts_with(b"STAT ") {
@@ -312,6 +323,9 @@ impl ReplyScanner {
             len += NOOP.len();
         }
         self.done = true;
+        if expected == Expected::MetaUnlessMiss && status == Status::MetaMiss {
+            return Ok(Some(Reply { len, answer_len: 0, status: Status::MetaSilent, last_line: 0 }));
+        }
         Ok(Some(Reply { len, answer_len, status, last_line: 0 }))
     }
 

@@ -64,6 +64,20 @@ fn lines_are_recognised_where_they_fit() {
 }
 
 #[test]
+fn a_miss_that_is_not_wanted_is_read_and_is_no_answer() {
+    let scan = |bytes: &[u8]| {
+        let found = ReplyScanner::default().scan(Expected::MetaUnlessMiss, bytes).expect("it fits");
+        found.map(|reply| (reply.status, reply.len, reply.answer_len))
+    };
+    assert_eq!(scan(b"EN ka O7\r\nHD\r\n"), Some((Status::MetaSilent, 10, 0)));
+    assert_eq!(scan(b"VA 4 O7\r\nEN\r\n\r\nEN\r\n"), Some((Status::MetaValue, 15, 15)));
+    assert_eq!(scan(b"HD\r\n"), Some((Status::MetaDone, 4, 4)));
+    assert_eq!(scan(b"SERVER_ERROR no\r\n"), Some((Status::ServerError, 17, 17)));
+    assert_eq!(scan(b"EN"), None);
+    assert!(ReplyScanner::default().scan(Expected::MetaUnlessMiss, b"MN\r\n").is_err());
+}
+
+#[test]
 fn values_are_found_by_their_length() {
     let bytes = b"VALUE key 7 5 99\r\nEND\r\n\r\nVALUE b 0 0\r\n\r\nEND\r\nnext";
     let mut scanner = ReplyScanner::default();

@@ -93,7 +93,8 @@ fn skip<'a>(
 ) -> Result<&'a [u8], Violation> {
     let backend = base.fleet.servers.at(server);
     let (skipped, was_last) = backend.skip(bytes.len());
-    if was_last && backend.head().is_some_and(|head| head.expected() == Expected::Meta) {
+    let ends_there = |head: &Part| matches!(head.expected(), Expected::Meta | Expected::MetaUnlessMiss);
+    if was_last && backend.head().is_some_and(ends_there) {
         // Nothing follows the value in a meta reply.
         backend.complete_head(b"")?;
         base.meter.counters().server_replies_late += 1;

@@ -30,7 +30,7 @@ use crate::{
     requests::writes::{mail_write, other_owner, replicate},
     requests::{Context, Requests, chooser, reread},
     servers::bulk::Way,
-    servers::message::write_message,
+    servers::message::{expected_of, flags_aloud, write_message},
     wire::ids::{LoopId, RequestKey, Slot},
     wire::key::WireKey,
     wire::write::{Write, invalidation, value_len, without_noreply},
@@ -176,8 +176,15 @@ fn begin_meta(requests: &mut Requests, base: &mut Base, meta: Meta<'_>, context:
         return requests.answer_locally(base, refusal, false, true, context);
     }
     let name = wire.placement_name(decoded.as_ref());
-    let request = Request::Meta(meta);
-    let expected = if meta.is_quiet() { Expected::MetaThenNoop } else { Expected::Meta };
+    let expected = expected_of(&meta);
+    let aloud;
+    let asked = if expected == Expected::MetaUnlessMiss {
+        aloud = flags_aloud(&meta);
+        Meta { flags: &aloud, ..meta }
+    } else {
+        meta
+    };
+    let request = Request::Meta(asked);
     let (operation, is_conditional) = match meta.verb {
         MetaVerb::Get | MetaVerb::Debug => {
             let key = requests.begin(base, Operation::Get, 1, false, context);
@@ -189,7 +196,7 @@ fn begin_meta(requests: &mut Requests, base: &mut Base, meta: Meta<'_>, context:
                 if base.fleet.routes.replicates(name) {
                     service.kind = Kind::Replicated;
                 }
-                remember(service, base, reread::Question::of_meta(meta, name, expected));
+                remember(service, base, reread::Question::of_meta(asked, name, expected));
             }
             match base.fleet.decider(name) {
                 Ok(server) => requests.send_ahead(

@@ -232,8 +232,7 @@ impl Deadlines {
                 break;
             }
             self.looked_at = place + 1;
-            let reads =
-                matches!(part.expected(), Expected::Retrieval | Expected::Meta | Expected::MetaThenNoop);
+            let reads = part.expected() == Expected::Retrieval || part.expected().is_meta();
             if let Some(request) = part.request().filter(|_| reads) {
                 late.push((place, request, *part, keys.into()));
             }

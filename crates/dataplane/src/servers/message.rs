@@ -1,9 +1,27 @@
 //! Requests as messages to servers.
 
 use crate::{servers::backend::Backend, wire::key::write_meta};
-use weir_protocol::{Expected, Request};
+use weir_protocol::{Expected, Meta, Request};
 
-/// A quiet meta command is followed by `mn`: whether it has a reply depends on the server's version, and shows in what comes before the
+/// What the reply to a meta command looks like, and so how it is asked for.
+///
+/// A quiet `mg` that only reads is sent without its `q`, and its miss is kept from the client. So memcached gathers the replies to many of
+/// them: up to version 1.6.45 at least it hands all that it has to the kernel at each `mn`.
+pub(crate) fn expected_of(meta: &Meta<'_>) -> Expected {
+    match meta.is_quiet() {
+        false => Expected::Meta,
+        true if meta.is_sound_read() => Expected::MetaUnlessMiss,
+        true => Expected::MetaThenNoop,
+    }
+}
+
+/// The flags of a quiet meta command without `q`.
+pub(crate) fn flags_aloud(meta: &Meta<'_>) -> Vec<u8> {
+    let others: Vec<_> = meta.flags().filter(|word| word[0] != b'q').collect();
+    others.join(&b' ')
+}
+
+/// Any other quiet meta command is followed by `mn`: whether it has a reply depends on the server's version, and shows in what comes before the
 /// `MN`.
 pub(crate) fn write_message(request: Request<'_>, expected: Expected, backend: &mut Backend) {
     let Request::Meta(meta) = request else { return request.write_to(backend.message()) };

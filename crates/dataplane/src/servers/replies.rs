@@ -170,7 +170,7 @@ impl Replies {
     ) -> Result<(), Violation> {
         let part = pipeline.parts().front().expect("a reply was scanned for the head");
         self.ordinals.clear();
-        if matches!(part.expected(), Expected::Meta | Expected::MetaThenNoop) {
+        if part.expected().is_meta() {
             if part.repeated() != Repeated::Nothing {
                 self.look_at_echo(pipeline, reply, trouble);
             }

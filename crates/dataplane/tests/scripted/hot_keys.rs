@@ -54,7 +54,7 @@ fn reads_and_writes_and_the_bytes_of_their_values_are_counted_by_key() {
         ("mg a/", "HD/"),
         // The same key in base64.
         ("mg YQ== b v/", "VA 6/hello!/"),
-        ("mg c v q/mn/", "MN/"),
+        ("mg c v q/mn/", "EN/"),
         ("me a/", "ME a exp=-1/"),
         ("get c/", "SERVER_ERROR out of memory/"),
     ] {

@@ -36,7 +36,8 @@ fn a_reply_larger_than_the_buffer_of_a_server_is_thrown_away_and_harms_no_neighb
             format!("{}END\r\n", small.repeat(3).replace("1\r\ny", &format!("400\r\n{}", &value[..400]))),
         ),
         ("mg a v\r\n", format!("VA 2000\r\n{value}\r\n")),
-        ("mg a v q\r\nmn\r\n", format!("VA 2000\r\n{value}\r\nMN\r\n")),
+        ("mg a v q\r\nmn\r\n", format!("VA 2000\r\n{value}\r\n")),
+        ("mg a v q T9\r\nmn\r\n", format!("VA 2000\r\n{value}\r\nMN\r\n")),
     ] {
         for cut in [1, 7, 333, 5000] {
             let mut world = World::with(1, 1, Config { server_buffer_bytes_max: 1000, ..unjoined() });

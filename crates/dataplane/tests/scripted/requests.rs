@@ -84,11 +84,11 @@ fn quiet_meta_commands_say_what_their_server_says_and_keep_their_order() {
     let client = world.client();
     let (a, b) = (world.key_on(0), world.key_on(1));
     world.send(client, &format!("mg {a} v q\r\nmg {b} k q\r\nms {a} 1 q\r\nx\r\nmn\r\nmg {b} v O7\r\n"));
-    assert_eq!(world.server_gets(0), format!("mg {a} v q\r\nmn\r\nms {a} 1 q\r\nx\r\nmn\r\n"));
-    assert_eq!(world.server_gets(1), format!("mg {b} k q\r\nmn\r\nmg {b} v O7\r\n"));
-    world.server_says(1, &format!("HD k{b}\r\nMN\r\nVA 3 O7\r\nMN\r\r\n"));
+    assert_eq!(world.server_gets(0), format!("mg {a} v\r\nms {a} 1 q\r\nx\r\nmn\r\n"));
+    assert_eq!(world.server_gets(1), format!("mg {b} k\r\nmg {b} v O7\r\n"));
+    world.server_says(1, &format!("HD k{b}\r\nVA 3 O7\r\nMN\r\r\n"));
     assert_eq!(world.client_gets(client), "");
-    world.server_says(0, "MN\r\nMN\r\n");
+    world.server_says(0, "EN\r\nMN\r\n");
     assert_eq!(world.client_gets(client), format!("HD k{b}\r\nMN\r\nVA 3 O7\r\nMN\r\r\n"));
     assert!(world.dataplane.is_quiet());
 }
@@ -98,11 +98,54 @@ fn a_quiet_meta_command_alone_ends_without_a_write() {
     let mut world = World::new(1, 1);
     let client = world.client();
     world.send(client, "mg a q\r\n");
-    world.server_gets(0);
-    world.server_says(0, "MN\r\n");
+    assert_eq!(world.server_gets(0), "mg a\r\n");
+    world.server_says(0, "EN\r\n");
     assert!(world.dataplane.is_quiet());
     let report = world.report();
     assert_eq!(report.timing.operation(Operation::Get).misses(), 1);
+}
+
+#[test]
+fn a_quiet_read_is_asked_aloud_and_its_miss_is_kept_from_the_client() {
+    let mut world = World::new(1, 1);
+    let client = world.client();
+    for (request, sent, reply, heard) in [
+        ("mg a q v k O7", "mg a v k O7", "EN ka O7/", ""),
+        ("mg a v q", "mg a v", "VA 4/EN//", "VA 4/EN//"),
+        ("mg a q", "mg a", "HD/", "HD/"),
+        ("mg a t q s", "mg a t s", "HD t-1 s3 Z X/", "HD t-1 s3 Z X/"),
+        ("mg a q v", "mg a v", "SERVER_ERROR out of memory/", "SERVER_ERROR out of memory/"),
+        ("mg a q v", "mg a v", "CLIENT_ERROR bad/", "CLIENT_ERROR bad/"),
+        // What is no plain read is for its server to judge, with all its flags.
+        ("mg a q N30", "mg a q N30/mn", "HD W/MN/", "HD W/"),
+        ("mg a q T30", "mg a q T30/mn", "MN/", ""),
+        ("mg a q v ~", "mg a q v ~/mn", "CLIENT_ERROR invalid flag/MN/", "CLIENT_ERROR invalid flag/"),
+        ("mg a q q", "mg a q q/mn", "CLIENT_ERROR duplicate flag/MN/", "CLIENT_ERROR duplicate flag/"),
+    ] {
+        let text = |text: &str| text.replace('/', "\r\n");
+        assert_eq!(world.asks(client, request), text(sent) + "\r\n", "{request}");
+        for byte in text(reply).chars() {
+            world.server_says(0, &byte.to_string());
+        }
+        assert_eq!(world.client_gets(client), text(heard), "{request}");
+        assert!(world.dataplane.is_quiet());
+    }
+    let opaque = "1".repeat(32);
+    let asked = world.asks(client, &format!("mg a q O{opaque}"));
+    assert_eq!(asked, format!("mg a q O{opaque}\r\nmn\r\n"), "it is too long");
+}
+
+#[test]
+fn a_miss_of_a_quiet_read_is_nothing_between_its_clients_answers() {
+    let mut world = World::new(1, 1);
+    let client = world.client();
+    world.send(client, "mg a v q O1\r\nget b\r\nmg c v q O2\r\nmg d v O3\r\nmn\r\n");
+    assert_eq!(world.server_gets(0), "mg a v O1\r\nmg c v O2\r\nmg d v O3\r\nget b\r\n");
+    world.server_says(0, "EN O1\r\nVA 1 O2\r\nx\r\nEN O3\r\n");
+    assert_eq!(world.client_gets(client), "", "the answer to the get comes first");
+    let answers = "END\r\nVA 1 O2\r\nx\r\nEN O3\r\nMN\r\n";
+    assert_eq!(world.hears(client, 0, "END\r\n"), answers);
+    assert!(world.dataplane.is_quiet());
 }
 
 #[test]

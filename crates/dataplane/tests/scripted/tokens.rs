@@ -259,8 +259,8 @@ fn meta_commands_show_and_compare_tagged_tokens() {
         ("mg KEY c", 0, "mg KEY c", "HD c17", "HD cTOKEN"),
         ("mg KEY k c v Oc17", 0, "mg KEY k c v Oc17", "VA 3 kKEY c17 Oc17/c17", "VA 3 kKEY cTOKEN Oc17/c17"),
         ("mg KEY c s t", 0, "mg KEY c s t", "EN", "EN"),
-        ("mg KEY c v q", 0, "mg KEY c v q/mn", "MN", ""),
-        ("mg KEY c v q", 0, "mg KEY c v q/mn", "VA 3 c17/abc/MN", "VA 3 cTOKEN/abc"),
+        ("mg KEY c v q", 0, "mg KEY c v", "EN", ""),
+        ("mg KEY c v q", 0, "mg KEY c v", "VA 3 c17/abc", "VA 3 cTOKEN/abc"),
         ("ms KEY 1 C@ c/x", 0, "ms KEY 1 C17 c/x", "EX c0", "EX c0"),
         ("ms KEY 1 c C@ q/x", 0, "ms KEY 1 c C17 q/x/mn", "NF c0/MN", "NF c0"),
         ("ms KEY 1 T9 C@ I O1/x", 0, "ms KEY 1 T9 C17 I O1/x", "NF O1", "NF O1"),
@@ -439,7 +439,7 @@ fn ask_for_tokens(world: &mut World, client: SessionId, key: &str) {
 fn replies_with_tokens(key: &str) -> String {
     let large = "c17 ".repeat(100);
     format!(
-        "VALUE {key} 4294967295 400 17\r\n{large}\r\nEND\r\nHD c17\r\nVA 3 c17 k{key}\r\nc17\r\nMN\r\nEND\r\nEN\r\n"
+        "VALUE {key} 4294967295 400 17\r\n{large}\r\nEND\r\nHD c17\r\nVA 3 c17 k{key}\r\nc17\r\nEND\r\nEN\r\n"
     )
 }
 

@@ -123,6 +123,28 @@ impl<'a> Meta<'a> {
         unknown_or_again.or(bad_tokens.last()).unwrap_or(Refusal::UndecodableKey)
     }
 
+    /// Whether it is an `mg` that changes nothing, and in which no server finds a mistake: each flag is one that only asks, stands there
+    /// once, and an opaque is no longer than memcached takes. One with a control character is read otherwise by some: memcached ends a line
+    /// at a zero byte.
+    pub fn is_sound_read(&self) -> bool {
+        let mut seen = 0_u128;
+        let mut is_first = |letter: u8| {
+            let bit = 1_u128.checked_shl(u32::from(letter)).unwrap_or(0);
+            let is_first = seen & bit == 0;
+            seen |= bit;
+            is_first
+        };
+        let is_sound = |word: &[u8]| word.iter().all(|byte| *byte > b' ' && *byte != 0x7f);
+        self.verb == MetaVerb::Get
+            && !self.may_change_items()
+            && is_sound(self.key)
+            && self.flags().all(|word| {
+                is_sound(word)
+                    && is_first(word[0])
+                    && (word[0] != b'O' || word.len() <= OPAQUE_WORD_BYTES_MAX)
+            })
+    }
+
     /// Whether the reply repeats the key.
     pub fn echoes_key(&self) -> bool {
         self.verb == MetaVerb::Debug || self.has(b'k')
@@ -168,6 +190,9 @@ impl<'a> Meta<'a> {
 /// What memcached 1.6.18 takes for a flag of `mg` or `ms`.
 const FLAGS: &[u8] = b"CDFIJLMNOPRTbcfhklqstuv";
 
+/// memcached refuses a longer word with an opaque, its `O` included.
+const OPAQUE_WORD_BYTES_MAX: usize = 32;
+
 /// memcached refuses more flags than this to `mg`, `md` and `ma`.
 const FLAGS_MAX: usize = 17;
 
@@ -203,5 +228,40 @@ pub(super) fn parse(verb: MetaVerb, mut tokens: Tokens<'_>) -> Result<(Meta<'_>,
             Ok((Meta { verb, key, flags: tokens.rest(), block: &[] }, Some(length)))
         }
         None => Err(Refused::new(Refusal::BadCommandLine, false)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sound_read_only_asks_and_is_no_mistake() {
+        let is_sound =
+            |verb, flags: &str| Meta { verb, key: b"a", flags: flags.as_bytes(), block: b"" }.is_sound_read();
+        let opaque = format!("O{}", "1".repeat(31));
+        for flags in ["", "q", "v q", "b c f h k l q s t u v O7 P L", &opaque] {
+            assert!(is_sound(MetaVerb::Get, flags), "mg {flags}");
+        }
+        for flags in [
+            "v v",
+            "q q",
+            "O1 O2",
+            "N30",
+            "T0",
+            "R5",
+            "E1",
+            "C1",
+            "~",
+            "\u{e9}",
+            "O\0 q",
+            "v\r q",
+            &(opaque + "1"),
+        ] {
+            assert!(!is_sound(MetaVerb::Get, flags), "mg {flags}");
+        }
+        assert!(!is_sound(MetaVerb::Debug, "q") && !is_sound(MetaVerb::Delete, "q"));
+        let odd = Meta { verb: MetaVerb::Get, key: b"a\0b", flags: b"q", block: b"" };
+        assert!(!odd.is_sound_read());
     }
 }
