@@ -53,6 +53,34 @@ def test_answers(start_proxy: StartProxy, servers: list[Memcached], connect: Con
     assert joined > len(wires) * len(KEYS) // 2 if setting == "on" else joined == 0
 
 
+def test_equal_reads_by_mg_are_asked_once_and_misses_of_quiet_ones_stay_here(
+    start_proxy: StartProxy, servers: list[Memcached], connect: Connect
+) -> None:
+    proxy = start_proxy("--threads", "1")
+    wires = [connect(proxy.address) for _ in range(20)]
+    keys = KEYS[:20]
+    stored = [key for number, key in enumerate(keys) if number % 3]
+    wires[0].send(b"".join(b"set %b 5 0 %d\r\n%b\r\n" % (key, len(key), key) for key in stored))
+    assert [wires[0].line() for _ in stored] == [b"STORED"] * len(stored)
+    before = cmd_gets(servers, connect)
+    # What comes while it is stopped is read in one turn.
+    proxy.freeze()
+    for number, wire in enumerate(wires):
+        reads = (b"mg %b k v q O%d.%d\r\n" % (key, number, at) for at, key in enumerate(keys))
+        wire.send(b"".join(reads) + b"mn\r\n")
+    proxy.thaw()
+    for number, wire in enumerate(wires):
+        for at, key in enumerate(keys):
+            if key in stored:
+                assert wire.line() == b"VA %d k%b O%d.%d" % (len(key), key, number, at)
+                assert wire.line() == key
+        assert wire.line() == b"MN"
+        wire.in_step()
+    found, wanted = cmd_gets(servers, connect) - before, len(wires) * len(keys)
+    assert len(keys) <= found < wanted // 2
+    assert counters(proxy)["mgs_joined"] == wanted - found
+
+
 CLIENTS, BAD = 40, b"joined:017"
 ERROR = b"SERVER_ERROR out of memory writing get response\r\n"
 Reply = Callable[[list[bytes]], bytes]

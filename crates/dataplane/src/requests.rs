@@ -6,9 +6,9 @@
 //! ```text
 //!   turn (time, losses, tables), deliver (replies), coalesced (one reply for several), filled (misses that others may fill),
 //!   asked_by_meta (gets whose servers are asked for more)
-//!      └▶ admission (what is read becomes requests), lent ──▶ dispatch (requests become messages), local (answers without a server)
+//!      └▶ admission (what is read becomes requests), lent ──▶ dispatch (requests become messages), send_ahead, local (answers without a server)
 //!            └▶ Requests (begin, take_reply, finish, answers)
-//!                  └▶ ask_once, fill_once, near_cache, writes, second_step, failover, ask_alone, bulk_reads: say whether there is something to wait for
+//!                  └▶ ask_once, fill_once, near_cache, opaques, writes, second_step, failover, ask_alone, bulk_reads: say whether there is something to wait for
 //!                        └▶ plan, chooser, retrieval, send, outcome
 //!                              └▶ services, service: clock, verdict, degrade, answer, gather, again, reread ──▶ Base
 //! ```
@@ -39,12 +39,14 @@ pub(crate) mod lent;
 mod local;
 pub(crate) mod near_cache;
 pub(crate) mod near_written;
+mod opaques;
 pub(crate) mod outcome;
 pub(crate) mod plan;
 pub(crate) mod reread;
 pub(crate) mod retrieval;
 pub(crate) mod second_step;
 pub(crate) mod send;
+mod send_ahead;
 pub(crate) mod service;
 pub(crate) mod services;
 pub(crate) mod turn;
@@ -53,7 +55,7 @@ pub(crate) mod watched;
 pub(crate) mod writes;
 
 use crate::{
-    Fault, Mutation,
+    Fault,
     clients::outbox::{Outbox, SharedBytes},
     clients::sequence::Claim,
     config::Config,
@@ -74,6 +76,7 @@ use crate::{
     requests::gather::Gather,
     requests::near_cache::NearCache,
     requests::near_written::NearWritten,
+    requests::opaques::Opaques,
     requests::outcome::{fail_part, fail_with_line},
     requests::plan::Planner,
     requests::second_step::ask_deciders,
@@ -113,6 +116,8 @@ pub(crate) struct Requests {
     /// Values of keys that are asked for most.
     near_cache: NearCache,
     near_written: NearWritten,
+    /// What those call an `mg` who share that of another.
+    opaques: Opaques,
     /// What is being delivered of a server, where that is kept because it is large.
     large_input: Option<Arc<Vec<u8>>>,
 }
@@ -128,6 +133,7 @@ impl Requests {
             fill_once: FillOnce::new(config, freshness),
             near_cache: NearCache::new(config, freshness),
             near_written: NearWritten::new(config, freshness),
+            opaques: Opaques::default(),
             large_input: None,
         }
     }
@@ -150,6 +156,9 @@ impl Requests {
         self.answers.give_memory_back();
         self.planner.give_memory_back();
         self.ask_once.give_memory_back();
+        if self.services.is_empty() {
+            self.opaques.give_memory_back();
+        }
     }
 
     /// How much memory is kept to be used again: for tests.
@@ -213,25 +222,6 @@ impl Requests {
         compose: impl FnOnce(&mut Backend),
     ) {
         send(&mut self.services, base, key, message, now, compose);
-    }
-
-    /// The same for a message of this one key, which may go ahead of gets that wait (`servers/pipeline/line.rs`).
-    pub(crate) fn send_ahead(
-        &mut self,
-        base: &mut Base,
-        (key, message): (RequestKey, Message),
-        name: &[u8],
-        now: Instant,
-        compose: impl FnOnce(&mut Backend),
-    ) {
-        let before = self.services[key].outstanding;
-        self.send(base, (key, message), now, compose);
-        if self.services[key].outstanding > before {
-            let (services, session) = (&self.services, self.services[key].session);
-            let keeps_order = !base.fleet.config.is_without(Mutation::OwnOrder);
-            base.fleet.servers[message.server]
-                .let_ahead(name, |other| keeps_order && services[other].session == session);
-        }
     }
 
     /// Everything that can be sent of a request was: if nobody owes it a reply, it is done.

@@ -110,6 +110,7 @@ fn every_world_ends_well() {
         ("degraded keys", sum(|outcome| outcome.counters.keys_degraded)),
         ("reads at another replica", sum(|outcome| outcome.counters.reads_failed_over)),
         ("joined gets", sum(|outcome| outcome.counters.gets_joined)),
+        ("reads by mg that another one answers", sum(|outcome| outcome.counters.mgs_joined)),
         ("gets asked alone", sum(|outcome| outcome.counters.gets_asked_alone)),
         ("coalesced gets", sum(|outcome| outcome.counters.gets_coalesced)),
         ("coalesced gets that were asked again", sum(|outcome| outcome.counters.gets_coalesced_again)),

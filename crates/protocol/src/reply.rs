@@ -111,6 +111,17 @@ pub struct Reply {
     pub last_line: usize,
 }
 
+impl Reply {
+    /// The same for a client that does not want to hear of a miss.
+    #[must_use]
+    pub const fn unless_miss(self) -> Self {
+        match self.status {
+            Status::MetaMiss => Self { answer_len: 0, status: Status::MetaSilent, ..self },
+            _ => self,
+        }
+    }
+}
+
 /// Where one value lies in the buffer that was scanned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueSpan {
@@ -323,10 +334,8 @@ impl ReplyScanner {
             len += NOOP.len();
         }
         self.done = true;
-        if expected == Expected::MetaUnlessMiss && status == Status::MetaMiss {
-            return Ok(Some(Reply { len, answer_len: 0, status: Status::MetaSilent, last_line: 0 }));
-        }
-        Ok(Some(Reply { len, answer_len, status, last_line: 0 }))
+        let reply = Reply { len, answer_len, status, last_line: 0 };
+        Ok(Some(if expected == Expected::MetaUnlessMiss { reply.unless_miss() } else { reply }))
     }
 
     /// Where the data block that begins at `start` ends, line ending included; `None` if it is not all there.

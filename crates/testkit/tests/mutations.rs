@@ -41,6 +41,7 @@ found! {
     a_silent_server_that_is_asked_because_its_keys_have_no_other_is_found: run_without(MarkDownAlone);
     a_miss_that_is_answered_before_the_end_of_a_shared_reply_is_found: run_without(MissAtEnd);
     a_write_that_overtakes_what_its_own_client_read_before_is_found: run_without(OwnOrder);
+    an_opaque_of_another_client_is_found: run_without(OwnOpaque);
     a_get_that_takes_a_reply_from_before_a_write_is_found: run_without(CoalesceOverWrites);
     a_get_that_takes_a_reply_from_before_another_loops_write_is_found: run_without(SharedCounts);
     a_miss_that_is_asked_again_behind_a_change_is_found: run_without(FillPastChange);

@@ -29,6 +29,8 @@ pub enum Mutation {
     MissAtEnd,
     /// A write goes ahead of its own client's gets of the key that wait.
     OwnOrder,
+    /// Those that share an `mg` read the opaque of the first.
+    OwnOpaque,
     /// A get waits for the reply to an earlier one, whatever was written since.
     CoalesceOverWrites,
     /// Whether that is so is judged by what the get's own loop has written.

@@ -171,6 +171,8 @@ counters! {
     keys_degraded,
     /// Parts of gets that were put into the message of another one to the same server (`--join-gets`).
     gets_joined,
+    /// Reads by `mg` that were not sent, because an equal one waited for the same server, and got the reply to that (`--join-gets`).
+    mgs_joined,
     /// Such parts that were asked for again in messages of their own, because the reply to all ended with an error or could not be read.
     gets_asked_alone,
     /// Gets that waited for the reply to an earlier get of their key (`--ask-once`), or to one by `mg` that had not left yet (`--near-cache`).

@@ -90,7 +90,7 @@ impl Requests {
         });
         if self.services[key].outstanding > 0 {
             // It passes no get of its key, whosever that is: those that wait for this one may have sent it before.
-            base.fleet.servers[server].let_ahead(name, |_| true);
+            _ = base.fleet.servers[server].let_ahead(name, |_| true);
         }
         self.finish_if_nothing_is_outstanding(base, key, now);
         true

@@ -7,8 +7,9 @@ use large::{deliver_large, limit_large};
 use shared::deliver_shared;
 
 use crate::{
-    Fault,
+    Fault, Mutation,
     clients::outbox::LARGE_REPLY_BYTES,
+    memory::budget::SMALL_REPLY_BYTES,
     replication::fleet::Fleet,
     requests::Requests,
     requests::base::Base,
@@ -96,8 +97,11 @@ fn skip<'a>(
     let ends_there = |head: &Part| matches!(head.expected(), Expected::Meta | Expected::MetaUnlessMiss);
     if was_last && backend.head().is_some_and(ends_there) {
         // Nothing follows the value in a meta reply.
-        backend.complete_head(b"")?;
-        base.meter.counters().server_replies_late += 1;
+        let mut is_first = true;
+        while std::mem::take(&mut is_first) || base.fleet.servers[server].is_within_message() {
+            base.fleet.servers.at(server).complete_head(b"")?;
+            base.meter.counters().server_replies_late += 1;
+        }
     }
     Ok(&bytes[skipped..])
 }
@@ -135,7 +139,7 @@ fn deliver_from(
     Ok(at)
 }
 
-/// Delivers what is complete of the reply to several gets that share a message; returns its length if anything is.
+/// Delivers what is complete of the reply to several gets, or to one `mg`, that share a message; returns its length if anything is.
 fn deliver_joined(
     requests: &mut Requests,
     base: &mut Base,
@@ -144,6 +148,9 @@ fn deliver_joined(
     now: Instant,
 ) -> Result<Option<usize>, Violation> {
     let backend = base.fleet.servers.at(server);
+    if backend.head().is_some_and(|head| head.expected().is_meta()) {
+        return deliver_to_all(requests, base, server, rest, now);
+    }
     let Some((reply, is_whole)) = backend.scan_joined(rest)? else { return Ok(None) };
     let (len, bytes) = (reply.len, &rest[..reply.len]);
     if is_whole {
@@ -153,6 +160,57 @@ fn deliver_joined(
         deliver_shared(requests, base, server, reply, bytes, now);
     }
     Ok(Some(len))
+}
+
+/// Delivers the reply to an `mg` that several asked for (`pipeline/reads.rs`), if it is complete; returns its length then. Each reads it with
+/// its own opaque. An error is the answer to all: they have asked the same.
+#[inline(never)]
+fn deliver_to_all(
+    requests: &mut Requests,
+    base: &mut Base,
+    server: Slot,
+    rest: &[u8],
+    now: Instant,
+) -> Result<Option<usize>, Violation> {
+    let Some(reply) = base.fleet.servers.at(server).scan(Expected::Meta, rest)? else { return Ok(None) };
+    let bytes = &rest[..reply.len];
+    let first = base.fleet.servers.at(server).complete_head(bytes)?;
+    let is_wrong = first.repeated() == Repeated::Wrong;
+    deliver_sharer(requests, base, server, (first, reply), bytes, now);
+    while base.fleet.servers[server].is_within_message() {
+        let part = base.fleet.servers.at(server).complete_head(bytes)?;
+        if is_wrong {
+            if let Some(key) = part.request() {
+                requests.part_failed(base, (key, part.index()), Fault::Protocol, server, now);
+            }
+            continue;
+        }
+        let anew = part.request().and_then(|key| requests.opaques.write_anew(key, reply, bytes));
+        match anew.filter(|_| !base.fleet.config.is_without(Mutation::OwnOpaque)) {
+            Some(anew) => deliver_sharer(requests, base, server, (part, anew.reply), &anew.bytes, now),
+            None => deliver_sharer(requests, base, server, (part, reply), bytes, now),
+        }
+    }
+    Ok(Some(reply.len))
+}
+
+fn deliver_sharer(
+    requests: &mut Requests,
+    base: &mut Base,
+    server: Slot,
+    (part, reply): (Part, Reply),
+    bytes: &[u8],
+    now: Instant,
+) {
+    let reply = if part.expected() == Expected::MetaUnlessMiss { reply.unless_miss() } else { reply };
+    let session = part.request().map(|request| requests.services[request].session);
+    deliver_one(requests, base, server, part, reply, bytes, now);
+    // One value becomes bytes for many clients: what the first hold counts for the next.
+    if bytes.len() > SMALL_REPLY_BYTES
+        && let Some(id) = session.filter(|id| base.clients.get(*id).is_some())
+    {
+        base.clients.recharge(id);
+    }
 }
 
 // As a call of its own it costs every request a hundred instructions.

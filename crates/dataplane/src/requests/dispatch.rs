@@ -199,15 +199,10 @@ fn begin_meta(requests: &mut Requests, base: &mut Base, meta: Meta<'_>, context:
                 remember(service, base, reread::Question::of_meta(asked, name, expected));
             }
             match base.fleet.decider(name) {
-                Ok(server) => requests.send_ahead(
-                    base,
-                    (key, Message { server, expected, decides: true }),
-                    name,
-                    context.now,
-                    |backend| {
-                        write_message(request, expected, backend);
-                    },
-                ),
+                Ok(server) => {
+                    let message = Message { server, expected, decides: true };
+                    requests.send_read(base, (key, message), (name, &asked), context.now);
+                }
                 Err((fault, server)) => note_refusal(&mut requests.services, base, (key, 0), (fault, server)),
             }
             return requests.finish_if_nothing_is_outstanding(base, key, context.now);

@@ -15,6 +15,14 @@ pub(crate) fn expected_of(meta: &Meta<'_>) -> Expected {
     }
 }
 
+/// Whether one reply may be the answer to several who ask the same by this `mg`. What it says of the item's last use (`h`, `l`) is another
+/// thing for who asks second, and a key that the proxy spells as its client did is each client's own.
+pub(crate) fn is_sharable(meta: &Meta<'_>) -> bool {
+    meta.is_sound_read()
+        && !meta.flags().any(|word| matches!(word[0], b'h' | b'l'))
+        && !(meta.is_base64() && meta.echoes_key())
+}
+
 /// The flags of a quiet meta command without `q`.
 pub(crate) fn flags_aloud(meta: &Meta<'_>) -> Vec<u8> {
     let others: Vec<_> = meta.flags().filter(|word| word[0] != b'q').collect();

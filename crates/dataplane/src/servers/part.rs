@@ -75,7 +75,7 @@ pub(super) enum Sharing {
     MayBeJoined,
     /// It stands in the message of the part before it, and the next one may as well.
     Joined,
-    /// It stands in the message of the part before it, which has the same keys. Nothing else is joined to that.
+    /// It stands in the message of the part before it, which asks the same. Nothing else is joined to that.
     Beside,
 }
 
@@ -290,6 +290,11 @@ impl Part {
     #[inline]
     pub(super) const fn count_key(&mut self) {
         self.key_count += 1;
+    }
+
+    /// Its message is another's, which knows the keys.
+    pub(super) const fn forget_keys(&mut self) {
+        (self.key_count, self.repeated) = (0, Repeated::Nothing);
     }
 
     /// What is to be done about its key in the reply.

@@ -12,10 +12,11 @@
 //!
 //! [`Pipeline`] owns the parts, the bytes that are not with the kernel yet, and the keys that replies are checked against. It is given
 //! messages, and learns what was written and answered. It answers what is to be written, whose the next reply is, and what of it is lost
-//! when the connection is. Several gets may stand in one message (`line.rs`). When a part is late is not its affair (`deadlines.rs`).
+//! when the connection is. Several gets may stand in one message (`line.rs`), and several equal reads by `mg` (`reads.rs`). When a part is late is not its affair (`deadlines.rs`).
 
 mod line;
 mod places;
+mod reads;
 #[cfg(test)]
 mod tests;
 
@@ -29,6 +30,7 @@ use crate::{
     wire::names::Names,
 };
 use line::{AskedKey, LINE_END, Line, VERB, is_plain};
+use reads::Reads;
 use std::collections::VecDeque;
 use weir_protocol::{Expected, Retrieval};
 use weir_timing::Instant;
@@ -53,6 +55,8 @@ pub(super) struct Pipeline {
     twins: Twins,
     /// The last message to which others may be joined. It is open while it stands at the end, and nothing of it was taken.
     line: Line,
+    /// Messages that equal ones may share.
+    reads: Reads,
 }
 
 /// What of a connection's parts concerns the journal.
@@ -306,6 +310,7 @@ impl Pipeline {
             count += u64::from(part.is_load());
         }
         self.dequeued = taken_now;
+        self.reads.clear();
         count
     }
 
@@ -439,7 +444,8 @@ impl Pipeline {
             let (own, rest) = keys.split_at(len_of(keys, part.key_count()));
             keys = rest;
             let shares = part.is_joined() || is_followed || part.tries() == 1 && index > 0;
-            if shares && part.request().is_some() {
+            // Of those that share an `mg` the trouble is everyone's own.
+            if shares && part.expected() == Expected::Retrieval && part.request().is_some() {
                 taken(*part, own);
                 part.take_request();
             }
@@ -578,6 +584,7 @@ impl Pipeline {
         self.out_start = 0;
         self.keys.clear();
         self.twins.clear();
+        self.reads.clear();
     }
 
     // ── memory ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -595,6 +602,7 @@ impl Pipeline {
         self.twins.give_back();
         if self.parts.is_empty() {
             self.line.give_back();
+            self.reads.give_back();
         }
     }
 }

@@ -111,7 +111,12 @@ impl Replies {
     /// waited for that, and which part of each.
     pub(super) fn throw_away(&mut self, pipeline: &mut Pipeline) -> Vec<(RequestKey, u32)> {
         self.drop_values();
-        let parts = self.scattered.throw_away(pipeline.parts(), pipeline.twins());
+        let is_meta = pipeline.head().is_some_and(|head| head.expected().is_meta());
+        let parts = if is_meta {
+            (0..pipeline.sharer_count()).collect()
+        } else {
+            self.scattered.throw_away(pipeline.parts(), pipeline.twins())
+        };
         let failed = parts.into_iter().filter_map(|part| {
             let part = pipeline.parts_mut().get_mut(part)?;
             Some((part.take_request()?, part.index()))

@@ -241,8 +241,8 @@ fn where_keys_have_several_servers_slices_stay_on_the_first_connections() {
 fn a_new_client_has_few_requests_in_service_until_it_was_answered() {
     let mut world = world();
     let client = world.client();
-    world.send(client, &"mg key v\r\n".repeat(30));
-    let sent = |world: &mut World| world.server_gets(0).matches("mg key v\r\n").count();
+    world.send(client, &"mg key v h\r\n".repeat(30));
+    let sent = |world: &mut World| world.server_gets(0).matches("mg key v h\r\n").count();
     assert_eq!(sent(&mut world), 8);
     assert_eq!(world.hears(client, 0, "EN\r\n"), "EN\r\n");
     assert_eq!(sent(&mut world), 9, "sixteen may be");
@@ -293,7 +293,7 @@ fn a_server_that_is_sending_a_long_reply_is_not_silent() {
     let mut world = World::with(1, 1, Config { mark_down_timeouts: 3, ..Config::default() });
     let clients: Vec<_> = (0..10).map(|_| world.client()).collect();
     for client in &clients {
-        world.send(*client, "mg key v\r\n");
+        world.send(*client, "mg key v h\r\n");
     }
     world.server_gets(0);
     world.server_says(0, "VA 1000000\r\n");

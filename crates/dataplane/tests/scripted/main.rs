@@ -35,5 +35,6 @@ mod replication;
 mod requests;
 mod server_changes;
 mod servers;
+mod shared_reads;
 mod tokens;
 mod world;

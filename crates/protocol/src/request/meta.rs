@@ -138,11 +138,10 @@ impl<'a> Meta<'a> {
         self.verb == MetaVerb::Get
             && !self.may_change_items()
             && is_sound(self.key)
-            && self.flags().all(|word| {
-                is_sound(word)
-                    && is_first(word[0])
-                    && (word[0] != b'O' || word.len() <= OPAQUE_WORD_BYTES_MAX)
-            })
+            && self.flags.split(|byte| *byte == b' ').all(is_sound)
+            && self
+                .flags()
+                .all(|word| is_first(word[0]) && (word[0] != b'O' || word.len() <= OPAQUE_WORD_BYTES_MAX))
     }
 
     /// Whether the reply repeats the key.

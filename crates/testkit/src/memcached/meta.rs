@@ -1,5 +1,5 @@
 //! Of the meta protocol what a proxy uses that copies an item, and what clients of simulated worlds send. That is `mg` with the flags `k`,
-//! `v`, `f`, `t`, `c`, `C` and `N`, `ms` with `F`, `T` and its modes, and `ma` with `D`, `J`, `N` and its modes. Everything else is refused.
+//! `v`, `f`, `t`, `c`, `C`, `N` and `O`, `ms` with `F`, `T` and its modes, and `ma` with `D`, `J`, `N` and its modes. Everything else is refused.
 
 use super::{
     Block, Memcached, Next,
@@ -15,7 +15,9 @@ pub(super) fn get(server: &mut Memcached, words: &[&[u8]], out: &mut Vec<u8>) ->
     let lifetime = |flag: &[u8]| number::exptime(flag.strip_prefix(b"N")?);
     let token = |flag: &[u8]| number::unsigned(flag.strip_prefix(b"C")?);
     let is_known = |flag: &&[u8]| {
-        matches!(*flag, b"k" | b"v" | b"f" | b"t" | b"c") || lifetime(flag).is_some() || token(flag).is_some()
+        matches!(*flag, b"k" | b"v" | b"f" | b"t" | b"c" | [b'O', ..])
+            || lifetime(flag).is_some()
+            || token(flag).is_some()
     };
     if !flags.iter().all(is_known) {
         out.extend_from_slice(BAD_LINE);
@@ -33,9 +35,12 @@ pub(super) fn get(server: &mut Memcached, words: &[&[u8]], out: &mut Vec<u8>) ->
     }
     let Some(item) = server.item(key) else {
         out.extend_from_slice(b"EN");
-        if flags.contains(&&b"k"[..]) {
-            out.extend_from_slice(b" k");
-            out.extend_from_slice(key);
+        for flag in flags {
+            match *flag {
+                b"k" => out.extend_from_slice(&[b" k", key].concat()),
+                [b'O', ..] => out.extend_from_slice(&[b" ", *flag].concat()),
+                _ => {}
+            }
         }
         out.extend_from_slice(b"\r\n");
         return Next::Done;
@@ -55,6 +60,7 @@ pub(super) fn get(server: &mut Memcached, words: &[&[u8]], out: &mut Vec<u8>) ->
                 Some(rest_s) => out.extend_from_slice(format!(" t{rest_s}").as_bytes()),
                 None => out.extend_from_slice(b" t-1"),
             },
+            [b'O', ..] => out.extend_from_slice(&[b" ", *flag].concat()),
             _ => {}
         }
     }

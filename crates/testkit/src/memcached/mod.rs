@@ -315,6 +315,7 @@ mod tests {
             "mg a N0 v\r\nmg a v N0\r\nmg a\r\nms a 1\r\nx\r\nmg a v N0\r\nmg b N\r\n",
             "VA 0 W\r\n\r\nVA 0 Z\r\n\r\nHD Z\r\nHD\r\nVA 1\r\nx\r\nCLIENT_ERROR bad command line format\r\n",
         );
+        check("mg a O7 k\r\nset a 0 0 1\r\nx\r\nmg a k Oab f\r\n", "EN O7 ka\r\nSTORED\r\nHD ka Oab f0\r\n");
         check(
             "ma n\r\nma n N0 J10 D5\r\nma n N0 J7 D5\r\nma n MD D9\r\nmg n v\r\n",
             "NF\r\nHD\r\nHD\r\nHD\r\nVA 2\r\n6 \r\n",

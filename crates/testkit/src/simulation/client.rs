@@ -12,8 +12,8 @@ use weir_routing::Table;
 use super::beliefs::{Belief, Item, Servers};
 use super::history::{History, Moment, WriteId};
 use super::link::Link;
-use super::replies;
-use super::script::{Asked, Expected, STATISTICS};
+use super::replies::{self, Read as Found};
+use super::script::{self, Asked, Expected, STATISTICS};
 use super::tables;
 use super::tokens::{Stake, Tokens};
 
@@ -68,6 +68,7 @@ pub(super) struct Client {
     /// When the last conditional write of each of its own keys was answered.
     decided: BTreeMap<Vec<u8>, Moment>,
     versions: u64,
+    opaques: u64,
     sent_bytes: u64,
     read_bytes: u64,
     /// How much of the proxy's output for it was seen already.
@@ -97,6 +98,12 @@ pub(super) struct Nature {
     pub(super) races: bool,
     /// All clients read the keys that all write, more often than they write them.
     pub(super) rereads: bool,
+    /// Its reads may be quiet: what shows that they have said nothing is never refused, nor left unread.
+    pub(super) hushes: bool,
+    /// Clients read by `mg`.
+    pub(super) reads_by_meta: bool,
+    /// They often read the same so.
+    pub(super) repeats: bool,
     /// What is acknowledged is never followed by what was before it.
     pub(super) ordered: bool,
     /// All servers of a key hold the same once a write of it is acknowledged, whoever has decided it.
@@ -176,6 +183,7 @@ impl Client {
             nature,
             decided: BTreeMap::new(),
             versions: 0,
+            opaques: 0,
             sent_bytes: 0,
             read_bytes: 0,
             seen: 0,
@@ -194,8 +202,23 @@ impl Client {
         value
     }
 
+    /// A word that no other request has.
+    pub(super) fn next_opaque(&mut self) -> String {
+        self.opaques += 1;
+        format!("O{}.{}", self.number, self.opaques)
+    }
+
     /// It asks; the bytes go on their way.
-    pub(super) fn ask(&mut self, asked: Asked, history: &mut History) {
+    pub(super) fn ask(&mut self, mut asked: Asked, history: &mut History) {
+        if matches!(asked.expected, Expected::Read { is_quiet: true, .. }) {
+            let noop = asked.bytes.split_off(asked.bytes.len() - b"mn\r\n".len());
+            self.ask_one(asked, history);
+            asked = script::exactly(noop, b"MN\r\n".to_vec());
+        }
+        self.ask_one(asked, history);
+    }
+
+    fn ask_one(&mut self, asked: Asked, history: &mut History) {
         self.sent_bytes += asked.bytes.len() as u64;
         let write = asked.shared.as_ref().map(|it| history.issue(self.number, &it.key, it.value.clone()));
         let stake = match &asked.expected {
@@ -311,6 +334,9 @@ impl Client {
         if let Expected::Exactly(answer) = &asked.expected {
             return self.check_lines(answer);
         }
+        if let Expected::Read { key, opaque, is_quiet } = &asked.expected {
+            return self.check_read(asked, (key, opaque, *is_quiet), table, history);
+        }
         let Some(line) = replies::line(&self.partial).map(<[u8]>::to_vec) else { return Ok(None) };
         // What makes an item where there is none misses only where its server did not answer.
         let is_degraded = line == b"EN\r\n" && asked.bytes.starts_with(b"mg ") && self.nature.degrades;
@@ -361,6 +387,33 @@ impl Client {
             _ => return Err(format!("found {:?}", String::from_utf8_lossy(&line))),
         }
         Ok(Some(line.len()))
+    }
+
+    /// The same for the answer to an `mg`.
+    fn check_read(
+        &mut self,
+        asked: &Asked,
+        (key, opaque, is_quiet): (&[u8], &str, bool),
+        table: Option<&Table>,
+        history: (&History, Moment),
+    ) -> Result<Option<usize>, String> {
+        let Some((read, length)) = replies::read(&self.partial, key, opaque, is_quiet)? else {
+            return Ok(None);
+        };
+        let values = match read {
+            Found::Hit(value) => vec![value],
+            Found::Miss => Vec::new(),
+            Found::Failure(line) => {
+                check_failure(&line, self.nature.odd)?;
+                self.tally.failures += 1;
+                self.fail(asked, table)?;
+                return Ok(Some(length));
+            }
+        };
+        let is_made = kind_of(key) == Some(&b'v');
+        let from = if self.nature.replicated && is_made { From::Anywhere } else { From::Primary };
+        self.check_values(&[key.to_vec()], table, (None, from), values, history)?;
+        Ok(Some(length))
     }
 
     /// Nothing that was acknowledged after the token was read is lost.

@@ -177,6 +177,17 @@ impl Scenario {
         self.config.near_cache_entries > 0 && self.config.seed >> 10 & 1 == 1
     }
 
+    /// Whether clients often read the same by `mg`: where gets wait for others, few such reads share a message.
+    pub(super) fn repeats(&self) -> bool {
+        let Config { ask_once, fill_wait_ns, near_cache_entries, .. } = self.config;
+        self.replicas == 1 && (ask_once, fill_wait_ns, near_cache_entries) == (AskOnce::Off, 0, 0)
+    }
+
+    /// Whether they read by `mg` at all. Worlds in which gets wait for others are rare enough.
+    pub(super) fn reads_by_meta(&self) -> bool {
+        self.repeats() || self.replicas > 1 && self.config.seed >> 11 & 3 == 0
+    }
+
     pub(super) fn is_calm(&self) -> bool {
         self.faults == 0 && !self.tight
     }

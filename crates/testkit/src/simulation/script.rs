@@ -45,6 +45,8 @@ pub(super) enum Expected {
     Exactly(Vec<u8>),
     /// The values of some of these keys, in this order.
     Values { keys: Vec<Vec<u8>>, with_cas: bool },
+    /// The value of this key, with this opaque: the answer to an `mg`. Behind a quiet one comes an `mn`.
+    Read { key: Vec<u8>, opaque: String, is_quiet: bool },
     /// What fits what is believed about a key of one's own.
     Fitting { key: Vec<u8> },
     /// The same for a `cas`, which stores this value with these flags.
@@ -74,6 +76,10 @@ pub(super) fn next(client: &mut Client, value_bytes_max: usize, rng: &mut SmallR
     if client.nature.rereads && rng.random_bool(0.6) {
         return if rng.random_bool(0.25) { shared_write(client, rng) } else { shared_read(client, rng) };
     }
+    if client.nature.repeats && rng.random_bool(0.6) {
+        let key = format!("shared-{}", rng.random_range(0..RACED_KEYS)).into_bytes();
+        return meta_read(client, key, rng);
+    }
     if client.nature.races && rng.random_bool(0.7) {
         return if rng.random_bool(0.6) { shared_write(client, rng) } else { shared_read(client, rng) };
     }
@@ -91,7 +97,12 @@ pub(super) fn next(client: &mut Client, value_bytes_max: usize, rng: &mut SmallR
     }
 }
 
-fn retrieval(client: &Client, rng: &mut SmallRng) -> Asked {
+fn retrieval(client: &mut Client, rng: &mut SmallRng) -> Asked {
+    if client.nature.reads_by_meta && rng.random_bool(0.3) {
+        let key =
+            if rng.random_bool(0.6) { shared_key(client, rng) } else { own_key(client, any_kind(rng), rng) };
+        return meta_read(client, key, rng);
+    }
     let count = if rng.random_bool(0.4) { 1 } else { rng.random_range(2..=8) };
     let keys: Vec<Vec<u8>> =
         (0..count)
@@ -114,8 +125,20 @@ fn retrieval(client: &Client, rng: &mut SmallRng) -> Asked {
     Asked { bytes, expected: Expected::Values { keys, with_cas }, noreply: false, shared: None }
 }
 
-fn shared_read(client: &Client, rng: &mut SmallRng) -> Asked {
+/// A read by `mg`, which is called as no other is.
+fn meta_read(client: &mut Client, key: Vec<u8>, rng: &mut SmallRng) -> Asked {
+    let opaque = client.next_opaque();
+    let is_quiet = client.nature.hushes && rng.random_bool(0.5);
+    let end = if is_quiet { " q\r\nmn\r\n" } else { "\r\n" };
+    let bytes = [b"mg ", &key[..], format!(" k f v {opaque}{end}").as_bytes()].concat();
+    Asked { bytes, expected: Expected::Read { key, opaque, is_quiet }, noreply: false, shared: None }
+}
+
+fn shared_read(client: &mut Client, rng: &mut SmallRng) -> Asked {
     let key = shared_key(client, rng);
+    if client.nature.reads_by_meta && rng.random_bool(0.3) {
+        return meta_read(client, key, rng);
+    }
     let bytes = [b"get ", &key[..], b"\r\n"].concat();
     Asked {
         bytes,
@@ -255,7 +278,7 @@ fn too_large(value_bytes_max: usize, rng: &mut SmallRng) -> Asked {
     exactly(bytes, b"SERVER_ERROR object too large for cache\r\n".to_vec())
 }
 
-fn exactly(bytes: Vec<u8>, answer: Vec<u8>) -> Asked {
+pub(super) fn exactly(bytes: Vec<u8>, answer: Vec<u8>) -> Asked {
     Asked { bytes, noreply: answer.is_empty(), expected: Expected::Exactly(answer), shared: None }
 }
 

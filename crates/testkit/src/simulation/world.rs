@@ -111,6 +111,9 @@ impl World {
             blind: scenario.hides_places(),
             races: scenario.races,
             rereads: scenario.evictions > 0 || scenario.is_hot(),
+            hushes: !scenario.tight && !scenario.drains && scenario.lent.is_none(),
+            reads_by_meta: scenario.reads_by_meta(),
+            repeats: scenario.repeats(),
             ordered: scenario.keeps_order(),
             agrees: scenario.is_calm() && scenario.reloads == 0,
         };

@@ -149,6 +149,22 @@ fn lines_up_to_the_longest_are_answered_alike() {
     );
 }
 
+/// Streams of few requests seldom have two.
+#[test]
+fn equal_reads_by_mg_are_answered_alike() {
+    let first = b"ms a 3 F7\r\nabc\r\nms b 4 T0\r\nEN\r\n\r\n".to_vec();
+    let reads = "mg KEY v O1\r\nmg KEY q v O22\r\nmg KEY v O3 q\r\nmg KEY k q t\r\nmg KEY k t\r\nmg KEY h v\r\nmg KEY h v\r\n\
+                 get KEY\r\nmg KEY v O4\r\nmg KEY v q\r\nmg KEY v\r\nmn\r\n";
+    let stale =
+        |key: &str| format!("md {key} I\r\n") + &reads.replace("KEY", key) + &reads.replace("KEY", key);
+    check([
+        reads.replace("KEY", "a") + &reads.replace("KEY", "none") + &reads.replace("KEY", "b"),
+        stale("a") + &stale("b"),
+        "mg YQ== b v O1\r\nmg *Y-Q== v O1 b\r\nmg *Y-Q== b v O2\r\nmg YQ== b v q O3\r\nmg Yg== b q O4\r\nmg Yw== b q O5\r\nmn\r\n".to_owned(),
+        "mg a v O1\r\nset a 0 0 1\r\ny\r\nmg a v O2\r\nmg a v O3\r\ndelete a noreply\r\nmg a v q O4\r\nmg a v O5\r\n".to_owned(),
+    ].map(|second| vec![first.clone(), second.into_bytes()]));
+}
+
 /// An intended difference: memcached obeys a long `gat` that comes at once and closes the connection on one that does not.
 #[test]
 fn longer_gats_are_refused_however_they_come() {

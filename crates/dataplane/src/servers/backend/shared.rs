@@ -1,9 +1,24 @@
-//! Replies to messages that several parts share (`pipeline/line.rs`).
+//! Messages that several parts share, and the replies to them (`pipeline/line.rs`, `pipeline/reads.rs`).
 
 use super::{Backend, Kept, Part, Sorted};
+use crate::wire::ids::RequestKey;
 use weir_protocol::{Reply, Violation};
 
 impl Backend {
+    /// The message that was composed last, a read of this key by `mg`, is left out if an equal one waits, and shares that
+    /// (`pipeline/reads.rs`). Returns whether it does. Otherwise it goes ahead, as in [`Backend::let_ahead`], and others may share it.
+    pub(crate) fn share_read(&mut self, key: &[u8], is_own: impl Fn(RequestKey) -> bool) -> bool {
+        let may_insert = |place: &usize| self.deadlines.may_insert(*place);
+        if let Some(place) = self.pipeline.place_of_same(key, &is_own).filter(may_insert) {
+            self.pipeline.share_message(place);
+            self.deadlines.note_inserted(self.pipeline.parts(), place);
+            return true;
+        }
+        let place = self.let_ahead(key, is_own);
+        self.pipeline.note_read(key, place);
+        false
+    }
+
     /// Whether the reply to the head goes on with that to the part behind it.
     #[inline]
     pub(crate) fn is_head_followed(&self) -> bool {

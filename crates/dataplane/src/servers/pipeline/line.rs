@@ -195,7 +195,7 @@ fn last_word(bytes: &[u8], mut others: [u8; 8]) -> u64 {
 
 /// By the last bytes of the key, in which keys differ most.
 #[inline]
-fn tag_of(key: &[u8]) -> u16 {
+pub(super) fn tag_of(key: &[u8]) -> u16 {
     let word = key.last_chunk().map_or_else(|| last_word(key, [0; 8]), |last| u64::from_le_bytes(*last));
     // The golden ratio mixes the bits upwards (Knuth, The Art of Computer Programming, volume 3, 6.4).
     let mixed = word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;

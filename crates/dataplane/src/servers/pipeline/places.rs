@@ -1,7 +1,7 @@
 //! Messages that do not go to the end of the queue. Some go ahead of the gets that wait. A get that is asked for again stands beside the
-//! same question of another client.
+//! same question of another client. A read by `mg` shares the message of an equal one that waits (`reads.rs`).
 
-use super::{BEGUN, Pipeline, line::LINE_END};
+use super::{BEGUN, Pipeline, line::LINE_END, line::tag_of, reads::is_same_question};
 use crate::{
     servers::part::{NewPart, Part, Purpose, Sharing},
     servers::twins::Twin,
@@ -132,6 +132,85 @@ impl Pipeline {
             asked_at += 1 + usize::from(self.keys.as_slice()[first_key + asked_at]);
         }
         self.parts[first].count_twins(count);
+    }
+
+    /// Others may share the message that was composed last, a read of this key. It stands in this place, or at the end.
+    pub(in crate::servers) fn note_read(&mut self, key: &[u8], place: Option<usize>) {
+        let place = place.unwrap_or(self.parts.len() - 1);
+        self.reads.note(self.parts[place].start(), tag_of(key));
+    }
+
+    /// The message that was composed last is a read of this key. The place behind one that waits and asks the same, if it may be shared:
+    /// nothing that `is_own` stands behind that with the same key, or writes.
+    pub(in crate::servers) fn place_of_same(
+        &self,
+        key: &[u8],
+        is_own: impl Fn(RequestKey) -> bool,
+    ) -> Option<usize> {
+        let tag = tag_of(key);
+        let last = self.parts.len().checked_sub(1)?;
+        self.reads.of(tag).find_map(|read| {
+            let first = self.parts.partition_point(|part| part.start() < read.start());
+            let waits = first >= self.dequeued && first < last && self.parts[first].start() == read.start();
+            let place = first + read.parts();
+            (waits && self.asks_same(first, last) && !self.has_own_behind(place, (key, tag), &is_own))
+                .then_some(place)
+        })
+    }
+
+    /// Whether two messages that wait are the same question, whatever their opaques.
+    fn asks_same(&self, one: usize, other: usize) -> bool {
+        let message = |part: &Part| {
+            let at = |at: u64| usize::try_from(at - self.out_start).expect("it waits in memory");
+            &self.out.as_slice()[at(part.start())..at(part.end())]
+        };
+        is_same_question(message(&self.parts[one]), message(&self.parts[other]))
+    }
+
+    /// Whether a request that `is_own` stands from this place on, but for the last part, with this key, or may change items.
+    #[cold]
+    fn has_own_behind(
+        &self,
+        place: usize,
+        (key, tag): (&[u8], u16),
+        is_own: impl Fn(RequestKey) -> bool,
+    ) -> bool {
+        let last = self.parts.len() - 1;
+        let own = |part: &&Part| part.request().is_some_and(&is_own);
+        let (mut gets, mut others) = (false, false);
+        for part in self.parts.range(place..last).filter(own) {
+            match part.expected() {
+                Expected::Retrieval => gets = true,
+                expected if expected.is_meta() => {
+                    others |= self.reads.tag_at(part.start()).is_none_or(|other| other == tag);
+                }
+                _ => others = true,
+            }
+        }
+        let gets_it = |(part, names): (&Part, &[u8])| {
+            part.request().is_some_and(&is_own)
+                && part.expected() == Expected::Retrieval
+                && Names(names).any(|name| name == key)
+        };
+        others || gets && self.parts_with_keys().take(last).skip(place).any(gets_it)
+    }
+
+    /// The message that was composed last is left out: its part shares the one in front of this place.
+    pub(in crate::servers) fn share_message(&mut self, place: usize) {
+        let before = self.parts[place - 1];
+        let mut part = self.parts.pop_back().expect(BEGUN);
+        let len = usize::try_from(part.end() - part.start()).expect("it is composed in memory");
+        let message = self.out.end();
+        message.truncate(message.len() - len);
+        let keys = self.keys.end();
+        keys.truncate(keys.len() - self.last_key_bytes);
+        self.last_key_bytes = 0;
+        part.forget_keys();
+        part.set_start(before.start());
+        part.set_end(before.end());
+        part.set_sharing(Sharing::Beside);
+        self.parts.insert(place, part);
+        self.reads.note_sharer(before.start());
     }
 }
 
