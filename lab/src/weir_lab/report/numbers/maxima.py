@@ -1,6 +1,11 @@
 """The maximum of some cells: the fewest clients that are shown to reach the plateau, and the plateau's throughput. Start with `maximum_of`.
 
-The rule is `theory.linear.plateau_of`, over the linear model of all runs of the sweeps; its margin stands in the set file.
+The rule is `theory.linear.plateau_of`, over the linear model of all runs of the sweeps; its margin stands in the set file. Levels with one
+run are not judged. Where no level is shown to reach the plateau, one loud level may be why: a level at the far end whose mean is not the
+largest. Such levels are left out, the most clients first and at most a third of them, and what is said is then said of the others.
+Whatever is left out for this is named beside the maximum, and one that lies above it by more than the margin takes it back.
+
+The bracket of the knee is by the same rule: from the last level that is shown to be below the plateau to the first that is shown on it.
 """
 
 from __future__ import annotations
@@ -11,20 +16,27 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from weir_lab.report.numbers.comparing import cell_key, level_of, model_of, throughput_of
-from weir_lab.theory.linear import LayoutError, plateau_of
-from weir_lab.theory.units import count_text, rate
+from weir_lab.theory.linear import LayoutError, Within, plateau_of
+from weir_lab.theory.units import count_text, number, rate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
     from weir_lab.report.numbers.readings import CellReadings
-    from weir_lab.theory.linear import Plateau
+    from weir_lab.theory.linear import LogModel, Plateau
     from weir_lab.theory.stats import Interval
 
-__all__ = ["Maximum", "maximum_of", "more_text"]
+__all__ = ["Maximum", "listed", "maximum_of", "more_text"]
 
 # More than this nobody measures.
 _TIMES_MAX = 1000.0
+# Of the levels by clients, so much may be left out at the far end.
+_LEFT_OUT_SHARE_MAX = 1.0 / 3.0
+_ALPHA = 0.05
+# More levels than this are counted, not named.
+_NAMED_MAX = 3
+# A mean this much below the plateau is said to fall.
+_FALL_MIN_PERCENT = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,12 +45,19 @@ class Maximum:
 
     ``cell`` is the one with the fewest clients that is shown to reach the plateau, and ``value`` the mean of the cells on it, ``cells``.
     Where none is shown, ``cell`` is the one with the largest mean, ``value`` is None, and ``plateau`` (None with too few runs) says why.
+    ``below`` is the last level, before ``cell``, that is shown to lie below the plateau. ``beyond`` have more clients than the first on
+    the plateau and are not on it; ``single`` have one run and were not judged.
     """
 
     cell: CellReadings
     cells: tuple[CellReadings, ...]
     value: Interval | None
     plateau: Plateau | None
+    below: CellReadings | None = None
+    beyond: tuple[CellReadings, ...] = ()
+    single: tuple[CellReadings, ...] = ()
+    above: CellReadings | None = None
+    """A level that was left out and lies above what would be the plateau."""
 
     @property
     def shown(self) -> bool:
@@ -68,9 +87,45 @@ class Maximum:
     @property
     def why_not(self) -> str:
         """What it would take."""
+        if self.above is not None:
+            clients = count_text(self.above.settings.clients, "client")
+            return f"{count_text(len(self.above.runs), 'run')} at {clients} lies above, and more runs there would tell"
         if self.plateau is None:
             return "it takes two levels, and two runs of each"
         return more_text(self.plateau.times_more, len(self.cell.runs))
+
+    @property
+    def single_text(self) -> str:
+        """``12 levels have one run``; empty where none has."""
+        if not self.single:
+            return ""
+        return f"{count_text(len(self.single), 'level')} {'has' if len(self.single) == 1 else 'have'} one run"
+
+    @property
+    def fall_text(self) -> str:
+        """``at 288 and 384 clients the mean is 0.7 % and 5.5 % lower``; empty where none is lower by `_FALL_MIN_PERCENT`."""
+        if self.value is None:
+            return ""
+        lower = {cell: 100.0 * (1.0 - cell.mean_throughput / self.value.mean) for cell in self.beyond}
+        fallen = {cell: percent for cell, percent in lower.items() if percent >= _FALL_MIN_PERCENT}
+        named = [cell.settings.clients for cell in fallen]
+        if not named:
+            return ""
+        if len(named) > _NAMED_MAX or len(set(named)) < len(named):
+            ends = f"{number(min(fallen.values()), 1)} to {number(max(fallen.values()), 1)}"
+            return f"at {count_text(len(named), 'level')} with more clients the mean is {ends} % lower"
+        shares = [f"{number(percent, 1)} %" for percent in fallen.values()]
+        return f"at {listed([str(one) for one in named])} clients the mean is {listed(shares)} lower"
+
+    @property
+    def knee_text(self) -> str:
+        """``between N = 6 and N = 24``, by the same levels, or what it would take."""
+        if not self.shown:
+            return f"cannot tell: {self.why_not}"
+        at = self.cell.settings.population
+        if self.below is None:
+            return f"at or below N = {at}: measure fewer clients"
+        return f"between N = {self.below.settings.population} and N = {at}"
 
 
 def more_text(times: float, runs: int) -> str:
@@ -92,16 +147,62 @@ def _maximum_of(cells: tuple[CellReadings, ...], margin_percent: float) -> Maxim
     largest = max(ordered, key=lambda cell: cell.mean_throughput)
     if len(ordered) == 1:
         return Maximum(largest, (largest,), level_of(largest, throughput_of), None)
+    judged = [cell for cell in ordered if len(cell.runs) > 1]
+    single = tuple(cell for cell in ordered if len(cell.runs) < 2)
     among = list({id(one): one for cell in ordered for one in (cell, *cell.among)}.values())
     model = model_of(among, throughput_of)
-    if model is None or any(len(cell.runs) < 2 for cell in ordered):
-        return Maximum(largest, (), None, None)
-    by_key = {cell_key(cell): cell for cell in ordered}
-    try:
-        found = plateau_of(model, list(by_key), 1.0 - margin_percent / 100.0)
-    except LayoutError:
-        return Maximum(largest, (), None, None)
-    if not found.shown:
-        return Maximum(largest, (), None, found)
-    on = tuple(cell for key, cell in by_key.items() if key in found.levels)
-    return Maximum(on[0], on, found.value, found)
+    if model is None or len(judged) < 2 or len(_clients(judged)) < min(2, len(_clients(ordered))):
+        return Maximum(largest, (), None, None, single=single)
+    share, first = 1.0 - margin_percent / 100.0, None
+    for kept in _kept(judged):
+        by_key = {cell_key(cell): cell for cell in kept}
+        try:
+            found = plateau_of(model, list(by_key), share)
+        except LayoutError:
+            continue
+        first = first or found
+        if found.shown and found.value is not None:
+            on = tuple(cell for key, cell in by_key.items() if key in found.levels)
+            # What may lie above the plateau is no reason to call it one.
+            over = [one for one in ordered if one not in kept and one.mean_throughput * share > found.value.mean]
+            if over:
+                return Maximum(largest, (), None, first, single=single, above=over[0])
+            beyond = tuple(one for one in judged if one not in on and one.settings.clients > on[0].settings.clients)
+            return Maximum(on[0], on, found.value, found, _below(model, kept, on, share), beyond, single)
+    return Maximum(largest, (), None, first, single=single)
+
+
+def _clients(cells: Sequence[CellReadings]) -> list[int]:
+    return sorted({cell.settings.clients for cell in cells})
+
+
+def _kept(judged: Sequence[CellReadings]) -> Iterator[list[CellReadings]]:
+    """All levels; then without those of the most clients, as long as none of what is left out has the largest mean."""
+    levels = _clients(judged)
+    for left_out in range(int(len(levels) * _LEFT_OUT_SHARE_MAX) + 1):
+        kept = [cell for cell in judged if cell.settings.clients <= levels[-1 - left_out]]
+        best = max(cell.mean_throughput for cell in kept)
+        if len(kept) < 2 or any(cell.mean_throughput > best for cell in judged if cell not in kept):
+            return
+        yield kept
+
+
+def _below(
+    model: LogModel, kept: Sequence[CellReadings], on: Sequence[CellReadings], share: float
+) -> CellReadings | None:
+    """The last level before the first on the plateau that is shown to lie below it, all such levels judged together (Bonferroni)."""
+    before = [cell for cell in kept if cell.settings.clients < on[0].settings.clients]
+    plateau: dict[Hashable, float] = {cell_key(cell): -1.0 / len(on) for cell in on}
+    for cell in reversed(before):
+        try:
+            found = model.contrast({**plateau, cell_key(cell): 1.0})
+        except LayoutError:
+            continue
+        if Within(found, -math.inf, math.log(share)).p_holds <= _ALPHA / len(before):
+            return cell
+    return None
+
+
+def listed(parts: Sequence[str]) -> str:
+    """``8, 16 and 32``."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

@@ -1,0 +1,128 @@
+"""Series that stop at the same throughput, and what limits them there: one `Stop` for each distinct plateau of a workload. `stops_of`.
+
+Sentences, the summary and the paragraph of what limits speak of stops, so that they say what the table of maxima has, series by series.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weir_lab.report.common import by_workload, series_of
+from weir_lab.report.numbers.maxima import listed, maximum_of
+from weir_lab.report.numbers.stations import bottleneck, usages
+from weir_lab.theory.units import rate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weir_lab.report.common import Series, Task
+    from weir_lab.report.numbers.maxima import Maximum
+    from weir_lab.report.numbers.stations import Limit
+
+__all__ = ["Stop", "ends_text", "names_text", "stops_of"]
+
+# More names than this are counted.
+_NAMED_MAX = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Stop:
+    """Series of one workload whose maxima lie within the margin of the largest of them, in the order of the page.
+
+    ``alone`` where the workload has no other stop. What is said of a stop is said of its ``lead``: the series that is shown to reach its
+    plateau with the fewest clients, or the one with the largest mean where none is shown.
+    """
+
+    workload: str
+    series: tuple[Series, ...]
+    maxima: tuple[Maximum, ...]
+    alone: bool
+
+    @property
+    def place(self) -> int:
+        """Of the lead."""
+        shown = [place for place, one in enumerate(self.maxima) if one.shown]
+        if shown:
+            return min(shown, key=lambda place: (self.maxima[place].cell.settings.clients, place))
+        return max(range(len(self.maxima)), key=lambda place: self.maxima[place].throughput)
+
+    @property
+    def lead(self) -> Series:
+        """The series that is spoken of."""
+        return self.series[self.place]
+
+    @property
+    def maximum(self) -> Maximum:
+        """Of the lead."""
+        return self.maxima[self.place]
+
+    @property
+    def limit(self) -> Limit:
+        """What limits the lead at its maximum."""
+        links = self.lead.sweep.study.topology.built_links if self.lead.sweep.links_built else None
+        return bottleneck(usages(self.maximum.cell, links), queue_grows=None)
+
+    @property
+    def shown(self) -> bool:
+        """Whether the data tell a maximum of any of them."""
+        return self.maximum.shown
+
+    @property
+    def names(self) -> str:
+        """``16, 32 and 64 workers``."""
+        return names_text([one.name for one in self.series])
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The least and the largest throughput of those that are shown, or of all where none is."""
+        found = [one.throughput for one in self.maxima if one.shown or not self.shown]
+        return min(found), max(found)
+
+    @property
+    def rate_text(self) -> str:
+        """``3,459 to 3,472 requests/s``."""
+        return f"{ends_text(*self.ends)} requests/s"
+
+
+def stops_of(task: Task, over: str = "clients") -> list[Stop]:
+    """The stops of each workload of a section, the largest throughput first; other engines beside it are left out."""
+    share, found = 1.0 - task.margins.maximum / 100.0, []
+    for workload, group in by_workload([one for one in series_of(task, over) if not one.event]).items():
+        known = [(one, maximum_of(one.cells, task.margins.maximum)) for one in group]
+        stops: list[list[tuple[Series, Maximum]]] = []
+        for one in sorted(known, key=lambda pair: -pair[1].throughput):
+            if stops and one[1].throughput >= share * stops[-1][0][1].throughput:
+                stops[-1].append(one)
+            else:
+                stops.append([one])
+        for stop in stops:
+            ordered = [one for one in known if one in stop]
+            found.append(
+                Stop(workload, tuple(one for one, _ in ordered), tuple(one for _, one in ordered), len(stops) == 1)
+            )
+    return found
+
+
+def ends_text(low: float, high: float) -> str:
+    """A rate, or two where they are not written alike."""
+    first, last = rate(low), rate(high)
+    return first if first == last else f"{first} to {last}"
+
+
+def names_text(names: Sequence[str]) -> str:
+    """Names of series in one phrase: what they have in common once.
+
+    >>> names_text(["8 workers", "16 workers", "32 workers"])
+    '8, 16 and 32 workers'
+    >>> names_text(["1 server", "3 servers"])
+    '1 and 3 servers'
+    >>> names_text(["direct", "through the proxy"])
+    'direct and through the proxy'
+    """
+    found = [re.fullmatch(r"(\d+) ([a-z]+?)s?", name) for name in names]
+    nouns = {one[2] for one in found if one is not None}
+    if len(names) > 1 and len(nouns) == 1 and all(found):
+        return f"{listed([one[1] for one in found if one is not None])} {nouns.pop()}s"
+    return listed(list(names)) if len(names) <= _NAMED_MAX else f"{len(names)} series"

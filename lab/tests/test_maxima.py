@@ -1,0 +1,103 @@
+"""The maximum of cells by one rule: loud levels at the far end, levels with one run, the bracket of the knee, and phrases of series."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from weir_lab.report.numbers.maxima import maximum_of
+from weir_lab.report.numbers.readings import CellReadings
+from weir_lab.report.sections.plateaus import ends_text, names_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from weir_lab.report.numbers.maxima import Maximum
+
+MARGIN = 5.0
+
+
+def cells_of(throughputs: Mapping[int, Sequence[float]]) -> list[CellReadings]:
+    """A cell for each number of clients, with a run of each block."""
+    found = []
+    for clients, rates in throughputs.items():
+        settings = SimpleNamespace(clients=clients, population=clients)
+        cell = cast("Any", SimpleNamespace(name=f"C{clients}", settings=settings))
+        found.append(CellReadings(cell, tuple(a_run(one, block) for block, one in enumerate(rates))))
+    return found
+
+
+def a_run(throughput: float, block: int) -> Any:
+    meta = SimpleNamespace(repetition=block, started_unix_ns=block)
+    run = SimpleNamespace(meta=meta, folder=Path("sweep") / "runs" / "one")
+    return SimpleNamespace(run=run, throughput=throughput, slowness_ns=lambda: None)
+
+
+def found_of(throughputs: Mapping[int, Sequence[float]]) -> Maximum:
+    return maximum_of(cells_of(throughputs), MARGIN)
+
+
+FLAT = {
+    6: [301.0, 299.0, 300.0, 300.5, 300.2],
+    24: [582.0, 582.3, 582.1, 582.0, 582.2],
+    96: [582.1, 582.0, 582.2, 582.1, 582.0],
+    192: [582.2, 581.9, 582.1, 582.0, 582.1],
+}
+
+
+def test_a_loud_level_at_the_far_end_hides_no_plateau_and_is_said_to_fall() -> None:
+    found = found_of({**FLAT, 384: [600.0, 470.0, 560.0, 610.0, 520.0]})
+    assert found.shown
+    assert found.text.startswith("582 requests/s")
+    assert found.cell.settings.clients == 24
+    assert found.knee_text == "between N = 6 and N = 24"
+    assert found.fall_text == "at 384 clients the mean is 5.2 % lower"
+
+
+def test_a_loud_level_that_has_the_largest_mean_is_not_left_out() -> None:
+    """There the curve may go on growing, which no other level tells."""
+    found = found_of({**FLAT, 384: [690.0, 505.0, 660.0, 720.0, 530.0]})
+    assert not found.shown
+    assert found.cell.settings.clients == 384
+    assert found.knee_text == f"cannot tell: {found.why_not}"
+
+
+def test_a_level_with_one_run_is_not_judged_and_takes_back_a_plateau_that_it_lies_above() -> None:
+    found = found_of({**FLAT, 288: [580.0], 384: [581.0]})
+    assert found.shown
+    assert found.single_text == "2 levels have one run"
+    above = found_of({**FLAT, 384: [640.0]})
+    assert not above.shown
+    assert above.why_not == "1 run at 384 clients lies above, and more runs there would tell"
+    assert not found_of({6: [300.0], 24: [582.0, 582.1], 96: [582.0]}).shown
+
+
+def test_of_the_levels_that_are_judged_none_is_called_the_maximum_that_does_not_reach_it() -> None:
+    """24 clients are just short of 95 % of 96; the far end is loud and falls, so that it is left out in most studies."""
+    truth = {6: 0.5, 24: 0.9499, 96: 1.0, 192: 1.0, 384: 0.95}
+    rng, draws, wrong, shown = np.random.default_rng(3), 200, 0, 0
+    for _ in range(draws):
+        spread = {384: 0.1}
+        found = found_of(
+            {
+                clients: [500.0 * share * float(np.exp(rng.normal(0.0, spread.get(clients, 0.004)))) for _ in range(5)]
+                for clients, share in truth.items()
+            }
+        )
+        wrong += any(cell.settings.clients == 24 for cell in found.cells)
+        shown += found.shown
+    # 5 %, but for what chance adds (three standard errors).
+    assert wrong / draws <= 0.05 + 3.0 * (0.05 * 0.95 / draws) ** 0.5
+    assert shown / draws > 0.7
+
+
+def test_names_of_series_have_what_they_share_once() -> None:
+    assert names_text(["8 workers", "16 workers"]) == "8 and 16 workers"
+    assert names_text(["direct"]) == "direct"
+    assert names_text(["direct", "8 workers"]) == "direct and 8 workers"
+    assert names_text([f"{count} workers, R = 3" for count in range(9)]) == "9 series"
+    assert ends_text(581.6, 582.4) == "582"
+    assert ends_text(3459.0, 3472.0) == "3,459 to 3,472"
