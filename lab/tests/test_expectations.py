@@ -333,7 +333,7 @@ def test_why_names_the_station_its_second_sign_and_what_twice_of_it_would_do(rep
     assert "With twice the server uplinks throughput is at most" in reads
     assert "Runs with twice the server uplinks: confirmed; throughput goes from 2,96" in reads
     writes = next(one for one in last.points if one.startswith("Writes"))
-    assert "(this is another station than the client uplinks)" in writes
+    assert "As expected where the client uplinks limit, twice the load generators do not bring" in writes
     assert any(
         "Not confirmed by a run of its own with half the client uplinks: t-more-absent.toml has no valid runs here"
         in one

@@ -38,6 +38,7 @@ from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Bar, Line, Mark, Panel
 from weir_lab.report.printed_times import distributions_beside, means_beside, stages_beside
 from weir_lab.report.sections.comparisons.summaries import study_tables
+from weir_lab.report.sections.plateaus import names_text, stops_of
 from weir_lab.theory.fitting.knee import Curve, Knee, find_knee
 from weir_lab.theory.histogram import Histogram
 from weir_lab.theory.units import count_text, number, rate
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
     from weir_lab.report.numbers.readings import CellReadings
     from weir_lab.report.page.blocks import Block, Entry
+    from weir_lab.report.sections.plateaus import Stop
 
 __all__ = ["build", "conclusions", "knee_of", "maximum_over", "queue_grows", "stage_histograms", "summary"]
 
@@ -95,16 +97,15 @@ def _swept(task: Task) -> str:
 
 
 def summary(task: Task) -> str:
-    """One line of the report's summary: the largest throughput per workload, and what limits it."""
+    """One line of the report's summary: where each workload stops, and what limits it there."""
     parts: list[str] = []
     missing: dict[str, None] = {}
-    lines = [one for one in series_of(task) if not one.event]
-    for workload in dict.fromkeys(one.workload for one in lines):
-        found = maximum_over(task, [one for one in lines if one.workload == workload])
-        links = task.first.study.topology.built_links if task.first.links_built else None
-        limit = bottleneck(usages(found.cell, links), queue_grows=None)
-        by = f", limited by the {limit.station}" if limit.station else ""
-        parts.append(f"{workload} {found.text if found.shown else found.largest_text}{by}")
+    for stop in stops_of(task):
+        found = stop.maximum
+        by = f", limited by the {stop.limit.station}" if stop.limit.station else ""
+        whose = f" ({stop.names})" if len(stop.series) > 1 or not stop.alone else ""
+        reported = f"{stop.rate_text} from {_first(stop)} on" if stop.shown else found.largest_text
+        parts.append(f"{stop.workload} {reported}{whose}{by}")
         if not found.shown:
             missing[found.why_not] = None
     # Why a largest mean is no maximum is said once, where it is the same for all.
@@ -397,8 +398,10 @@ def _maxima(task: Task, lines: Sequence[Series]) -> Table:
     return Table(
         f"{task.spec.name}-maxima",
         "Maximum throughput: the fewest clients that are shown to reach the plateau but for "
-        f"{task.margins.maximum:g} %, by simultaneous intervals, and the mean of all levels that are, with its 95 % interval. Where the "
-        f"data cannot tell, the level with the largest mean stands here, which is too large by chance. {note}{speed_note(speed)}",
+        f"{task.margins.maximum:g} %, by simultaneous intervals, and the mean of all levels that are, with its 95 % interval. Levels with "
+        "one run are not judged. Where loud levels at the far end hide a plateau, it is that of the others, and the fall beyond it is "
+        f"named. Where the data cannot tell, the level with the largest mean stands here, which is too large by chance. "
+        f"{note}{speed_note(speed)}",
         (
             "Workload",
             "Series",
@@ -418,9 +421,10 @@ def _maxima(task: Task, lines: Sequence[Series]) -> Table:
 
 
 def _shown(maximum: Maximum) -> str:
-    if maximum.shown:
-        return f"shown, mean of {count_text(len(maximum.cells), 'level')}"
-    return f"cannot tell: {maximum.why_not}"
+    if not maximum.shown:
+        return "; ".join([f"cannot tell: {maximum.why_not}", *([maximum.single_text] if maximum.single else [])])
+    beside = [one for one in (maximum.fall_text, maximum.single_text) if one]
+    return "; ".join([f"shown, mean of {count_text(len(maximum.cells), 'level')}", *beside])
 
 
 @functools.lru_cache(maxsize=256)
@@ -446,7 +450,8 @@ def _knees(task: Task, lines: Sequence[Series]) -> Table | None:
         knee = knee_of(one)
         if knee is None:
             continue
-        rows.append((one.workload, one.name, "bracket by the data", knee.verdict, ""))
+        bracket = maximum_over(task, [one]).knee_text
+        rows.append((one.workload, one.name, "bracket by the data", bracket, ""))
         rows += [
             (
                 one.workload,
@@ -465,8 +470,8 @@ def _knees(task: Task, lines: Sequence[Series]) -> Table | None:
         f"{task.spec.name}-knees",
         "Saturation and knee by several rules, in clients, with 95 % intervals over runs where a rule has one that holds. "
         "Quote the bracket; the other rules answer other questions, and are for comparison with papers that use them. "
-        "The bracket is what the runs can tell: the last level certainly below 95 "
-        "% of the largest throughput, and the first certainly above.",
+        "The bracket is what the runs can tell, by the levels of the table of maxima: the last that is shown to lie below the plateau but "
+        f"for {task.margins.maximum:g} %, and the first that is shown to reach it.",
         ("Workload", "Series", "Estimator", "N", "Rule"),
         tuple(rows),
         folded=len(rows) > 10,
@@ -571,27 +576,7 @@ def _stations(task: Task, lines: Sequence[Series]) -> Table:
 
 
 def _sentences(task: Task, lines: Sequence[Series]) -> list[Text]:
-    points = []
-    for workload, group in by_workload(lines).items():
-        maximum = maximum_over(task, group)
-        cell = maximum.cell
-        series = next(one for one in group if cell in one.cells)
-        links = series.sweep.study.topology.built_links if series.sweep.links_built else None
-        limit = bottleneck(usages(cell, links), queue_grows=queue_grows(series))
-        knee = knee_of(series)
-        reported = (
-            f" Throughput stops growing {knee.verdict}."
-            if knee is not None and knee.verdict.startswith("between")
-            else ""
-        )
-        if knee is not None and not reported and not maximum.shown:
-            reported = f" Knee: {knee.verdict}."
-        there = f"{maximum.text if maximum.shown else maximum.largest_text} ({series.name})"
-        open_ = "" if maximum.shown else f" No maximum yet: {maximum.why_not}."
-        points.append(
-            f"{workload.capitalize()}: {'maximum ' if maximum.shown else ''}{there}, "
-            f"with a mean response time of {level_text(cell, response_of, 1e3)} ms there.{open_}{reported} {limit.short}"
-        )
+    points = [_stop_sentence(stop) for stop in stops_of(task)]
     cells = [cell for one in lines for cell in one.cells]
     worst = max(cells, key=lambda cell: abs(_law(cell)))
     broken = [cell for cell in cells if abs(_law(cell)) > task.first.study.gates.law_deviation_max]
@@ -600,6 +585,49 @@ def _sentences(task: Task, lines: Sequence[Series]) -> list[Text]:
         f"{count_text(len(cells), 'cell')}; the largest deviation is {number(100 * _law(worst), 2)} % ({cell_words(worst)})."
     )
     return [Text("What the data say:", tuple(points))]
+
+
+def _stop_sentence(stop: Stop) -> str:
+    """Where some series stop: their maxima as the table has them, the lead's time and knee, and what limits."""
+    maximum, lead = stop.maximum, stop.lead
+    links = lead.sweep.study.topology.built_links if lead.sweep.links_built else None
+    limit = bottleneck(usages(maximum.cell, links), queue_grows=queue_grows(lead))
+    time = f"a mean response time of {level_text(maximum.cell, response_of, 1e3)} ms there"
+    whose = f" ({stop.names})"
+    if len(stop.series) > 1:
+        time += f" with {lead.name}"
+    if not stop.shown:
+        why_not = f" No maximum yet: {maximum.why_not}{_single(stop)}."
+        return f"{stop.workload.capitalize()}: {maximum.largest_text}{whose}, with {time}.{why_not} {limit.short}"
+    reached = maximum.text if len(stop.series) == 1 else f"{stop.rate_text} from {_first(stop)} on"
+    parts = [f"{stop.workload.capitalize()}: maximum {reached}{whose}, with {time}."]
+    knees = {one.knee_text for one in stop.maxima if one.shown}
+    if len(knees) == 1:
+        knee = maximum.knee_text
+        parts.append(f"Throughput stops growing {knee}." if knee.startswith("between") else f"Knee: {knee}.")
+    falls = {one.name: at.fall_text for one, at in zip(stop.series, stop.maxima, strict=True) if at.fall_text}
+    if falls:
+        named = [text if len(stop.series) == 1 else f"{text} ({name})" for name, text in falls.items()]
+        parts.append(f"{'; '.join(named).capitalize()}; why is not known.")
+    open_ = [one.name for one, at in zip(stop.series, stop.maxima, strict=True) if not at.shown]
+    if open_:
+        parts.append(f"With {names_text(open_)} no maximum is shown yet; the table says what it takes.")
+    return " ".join([*parts, limit.short])
+
+
+def _single(stop: Stop) -> str:
+    """How many of the levels have one run."""
+    cells = [cell for one in stop.series for cell in one.cells]
+    single = sum(len(cell.runs) < 2 for cell in cells)
+    return (
+        f"; {single} of {count_text(len(cells), 'level')} {'has' if single == 1 else 'have'} one run" if single else ""
+    )
+
+
+def _first(stop: Stop) -> str:
+    """The fewest clients of each series that is shown: ``6 clients``, ``48 to 192 clients``."""
+    found = sorted({at.cell.settings.clients for at in stop.maxima if at.shown})
+    return count_text(found[0], "client") if len(found) == 1 else f"{found[0]} to {found[-1]} clients"
 
 
 def _law(cell: CellReadings) -> float:
@@ -642,7 +670,6 @@ def conclusions(task: Task) -> dict[str, str]:
         found[f"bottleneck of {name}"] = (
             bottleneck(usages(maximum.cell, links), queue_grows=None).station or "none is full"
         )
-        knee = knee_of(one)
-        if knee is not None:
-            found[f"knee of {name}"] = knee.verdict
+        if knee_of(one) is not None:
+            found[f"knee of {name}"] = maximum.knee_text
     return found

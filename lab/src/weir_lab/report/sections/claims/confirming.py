@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from weir_lab.report.numbers.readings import SweepReadings
     from weir_lab.report.page.blocks import Entry
 
-__all__ = ["Confirmed", "Weighed", "confirm_set", "confirming_table", "pairs_of"]
+__all__ = ["CONFIRMED", "NOT_CONFIRMED", "Confirmed", "Weighed", "confirm_set", "confirming_table", "pairs_of"]
 
-_VERDICTS = {Answer.HOLDS: "confirmed", Answer.DOES_NOT_HOLD: "not confirmed", Answer.CANNOT_TELL: CANNOT_TELL}
+CONFIRMED, NOT_CONFIRMED = "confirmed", "not confirmed"
+_VERDICTS = {Answer.HOLDS: CONFIRMED, Answer.DOES_NOT_HOLD: NOT_CONFIRMED, Answer.CANNOT_TELL: CANNOT_TELL}
 _TIERS = {"proxy CPU quotas": "proxy", "memcached CPU quotas": "server", "client CPU quotas": "client"}
 
 

@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING
 
 from weir_lab.records.formats import STAGES
 from weir_lab.records.tables.quotas import quota_shares
-from weir_lab.report.common import by_workload, level_text, series_of, workload_name
+from weir_lab.report.common import by_workload, cell_words, level_text, series_of, workload_name
 from weir_lab.report.numbers.comparing import response_of, throughput_of
 from weir_lab.report.numbers.maxima import maximum_of
 from weir_lab.report.numbers.stations import FULL, Usage, bottleneck, usages
 from weir_lab.report.page.arranging import WHY
 from weir_lab.report.page.blocks import Text
 from weir_lab.report.sections.claims.asked import NO_DATA
+from weir_lab.report.sections.claims.confirming import CONFIRMED, NOT_CONFIRMED
 from weir_lab.report.sections.models.twice import sentence, twice_at
+from weir_lab.report.sections.plateaus import stops_of
 from weir_lab.theory.units import count_text, number, rate, signed_percent
 
 if TYPE_CHECKING:
@@ -33,7 +35,9 @@ if TYPE_CHECKING:
     from weir_lab.design.whole.sets import Margins
     from weir_lab.report.common import Series, Task
     from weir_lab.report.numbers.readings import CellReadings, SweepReadings
+    from weir_lab.report.numbers.stations import Limit
     from weir_lab.report.sections.claims.confirming import Confirmed
+    from weir_lab.report.sections.plateaus import Stop
 
 __all__ = ["KINDS", "why"]
 
@@ -54,21 +58,36 @@ _GROWS = {
     "load generators": {"outside"},
     "client CPU quotas": {"outside"},
 }
+# Of what is inside of a proxy, the setting has the name of the station.
+_INSIDE = ("workers", "readers")
+# With fewer cells a place has no range.
+_SEVERAL = 3
+# A time outside of the proxy within this share of that in stage backend is the same wait, in the other direction.
+_ALIKE = 0.25
 _CPU = {"client": "client CPU quotas", "proxy": "proxy CPU quotas", "server": "memcached CPU quotas"}
 
 
 @dataclass(frozen=True, eq=False)
 class _Place:
-    """A cell at which it is asked what limits; ``line`` is its curve over clients, where there is one."""
+    """A cell at which it is asked what limits, and the ``cells`` that it stands for; ``stop`` where those are series over clients."""
 
     name: str
     cell: CellReadings
+    cells: tuple[CellReadings, ...]
     sweep: SweepReadings
     line: Series | None
+    stop: Stop | None = None
+    twice: str = ""
+    """What the section's own series with twice of what is inside (workers, readers) says; empty where there is none."""
+
+    @property
+    def plateau(self) -> float | None:
+        """Throughput of the plateau; None where none is shown."""
+        return self.stop.maximum.throughput if self.stop is not None and self.stop.shown else None
 
 
 def why(task: Task, confirmed: Sequence[Confirmed]) -> Text | None:
-    """The paragraph, a point for each workload; None for kinds of sections in which nothing is said to limit."""
+    """The paragraph, a point for each distinct plateau; None for kinds of sections in which nothing is said to limit."""
     if task.spec.kind not in KINDS:
         return None
     places = [(place, _own(place, confirmed)) for place in _places(task, confirmed)]
@@ -80,29 +99,65 @@ def why(task: Task, confirmed: Sequence[Confirmed]) -> Text | None:
 
 
 def _own(place: _Place, confirmed: Sequence[Confirmed]) -> list[Confirmed]:
-    """Those that changed something at the mix of requests of this place."""
-    ratio = place.cell.settings.write_ratio
-    return [one for one in confirmed if any(pair.base.settings.write_ratio == ratio for pair in one.pairs)]
+    """Those that changed something at a cell that this place stands for."""
+    return [one for one in confirmed if any(pair.base in place.cells for pair in one.pairs)]
 
 
 def _places(task: Task, confirmed: Sequence[Confirmed]) -> list[_Place]:
+    if task.spec.kind in ("clients", "beside"):
+        return _stops(task)
     groups = by_workload([one for one in series_of(task) if not one.event])
-    if task.spec.kind not in ("clients", "beside"):
-        # Shares of writes are levels there and no workloads of their own: those that were changed, or the last.
-        changed = {workload_name(pair.base.settings) for one in confirmed for pair in one.pairs}
-        groups = {name: group for name, group in groups.items() if name in (changed or {list(groups)[-1]})}
+    # Shares of writes are levels there and no workloads of their own: those that were changed, or the last.
+    changed = {workload_name(pair.base.settings) for one in confirmed for pair in one.pairs}
+    groups = {name: group for name, group in groups.items() if name in (changed or {list(groups)[-1]})}
     found = []
     for workload, group in groups.items():
         cells = [cell for one in group for cell in one.cells]
         pairs = [pair.base for one in confirmed for pair in one.pairs if workload_name(pair.base.settings) == workload]
-        cell = maximum_of(cells, task.margins.maximum).cell
-        if task.spec.kind not in ("clients", "beside") and pairs:
-            cell = pairs[0]
+        cell = pairs[0] if pairs else maximum_of(cells, task.margins.maximum).cell
         line = next((one for one in group if cell in one.cells), None)
         if line is not None:
             curve = line if len({one.settings.clients for one in line.cells}) > 1 else None
-            found.append(_Place(workload, cell, line.sweep, curve))
+            others = _words_of(cell)
+            found.append(_Place(f"{workload}{f', {others}' if others else ''}", cell, tuple(cells), line.sweep, curve))
     return found
+
+
+def _words_of(cell: CellReadings) -> str:
+    """The levels of a cell, and whether its multi-gets are split."""
+    split = [str(cell.settings.multiget)] if cell.settings.multiget_keys > 1 and cell.settings.multiget else []
+    return ", ".join([*split, *filter(None, [cell_words(cell, without="write_ratio")])])
+
+
+def _stops(task: Task) -> list[_Place]:
+    """A place for each distinct plateau."""
+    stops = stops_of(task)
+    found = []
+    for stop in stops:
+        lead = stop.lead
+        curve = lead if len({one.settings.clients for one in lead.cells}) > 1 else None
+        name = stop.workload if len([one for one in stops if one.workload == stop.workload]) == 1 else ""
+        name = name or f"{stop.workload}, {stop.names}"
+        cells = tuple(cell for one in stop.series for cell in one.cells)
+        found.append(_Place(name, stop.maximum.cell, cells, lead.sweep, curve, stop, _twice_inside(stop, stops)))
+    return found
+
+
+def _twice_inside(stop: Stop, stops: Sequence[Stop]) -> str:
+    """``With 16 workers, twice as many, throughput is 3,472 requests/s (+67.9 %)``: another series of the section, and no run of ours."""
+    setting, own = stop.limit.station, stop.maximum.cell.settings
+    if setting not in _INSIDE or getattr(own, setting) is None:
+        return ""
+    wanted = 2 * getattr(own, setting)
+    left_out = {setting, "clients", "clients_per_thread"}
+    alike = own.model_dump(exclude=left_out)
+    for other in stops:
+        for one, maximum in zip(other.series, other.maxima, strict=True):
+            settings = maximum.cell.settings
+            if getattr(settings, setting) == wanted and settings.model_dump(exclude=left_out) == alike:
+                gain = signed_percent(100.0 * (maximum.throughput / stop.maximum.throughput - 1.0))
+                return f"The section's own {one.name}, twice as many, reach {rate(maximum.throughput)} requests/s ({gain} %)."
+    return ""
 
 
 def _point(place: _Place, confirmed: Sequence[Confirmed], margins: Margins, without: Sequence[Confirmed]) -> str:
@@ -111,17 +166,50 @@ def _point(place: _Place, confirmed: Sequence[Confirmed], margins: Margins, with
     stations = _stations(cell, usages(cell, links))
     limit = bottleneck(stations, queue_grows=None)
     level = f"{level_text(cell, throughput_of, digits=0)} requests/s, {level_text(cell, response_of, 1e3)} ms"
-    where = f"{place.name.capitalize()}, {count_text(cell.settings.clients, 'client')} ({level})"
-    said = [f"{where}: {limit.sentence}", _second_sign(place, limit.station), _outside(cell)]
+    clients = count_text(cell.settings.clients, "client")
+    spoken = f"{place.stop.lead.name}, " if place.stop is not None and len(place.stop.series) > 1 else ""
+    at = "" if clients in place.name else f", {spoken}{clients}"
+    said = [f"{place.name.capitalize()}{at} ({level}): {_limited(place, limit, stations, confirmed)}"]
+    said += [_second_sign(place, limit.station), _outside(cell)]
     if limit.station:
         said.append(_twice(stations, limit.station, cell.mean_throughput))
         modelled = twice_at((place.sweep,), cell, margins, limit.station)
         said.append(sentence(modelled) if modelled is not None else "")
-    if confirmed:
-        said += [_said(one, limit.station) for one in confirmed]
-    elif all(one.more.changes != limit.station for one in without):
+    said.append(place.twice)
+    said += [_said(one, limit.station, place) for one in confirmed]
+    known = [one.more.changes for one in (*confirmed, *without)]
+    if not known and not place.twice:
         said.append("Not confirmed by a run of its own.")
+    elif limit.station and limit.station not in known and not place.twice:
+        said.append(f"There is no run of its own with more or less of the {limit.station}.")
     return " ".join(one for one in said if one)
+
+
+def _limited(place: _Place, limit: Limit, stations: Sequence[Usage], confirmed: Sequence[Confirmed]) -> str:
+    """What limits; a station that is not full all of the time limits, too, where the run that changed it alone says so."""
+    shown = [one.more.changes for one in confirmed if one.verdict == CONFIRMED]
+    busiest = next((one for one in stations if one.station in shown), None)
+    if limit.station or busiest is None:
+        return limit.sentence
+    return (
+        f"The {busiest.station} limit: they are used {100.0 * busiest.share:.0f} % ({busiest.evidence}), not all of the time, but "
+        f"requests wait for them, as the runs in which they alone were changed show.{_in_all(place, busiest.station)}"
+    )
+
+
+def _in_all(place: _Place, station: str) -> str:
+    """How much of the station all cells used for which this one stands."""
+    links = place.sweep.study.topology.built_links if place.sweep.links_built else None
+    shares = {
+        cell: next((one.share for one in usages(cell, links) if one.station == station), None) for cell in place.cells
+    }
+    known = {cell: share for cell, share in shares.items() if share is not None}
+    if len(known) < _SEVERAL:
+        return ""
+    full = [cell for cell, share in known.items() if share >= FULL]
+    ends = f"{100.0 * min(known.values()):.0f} to {100.0 * max(known.values()):.0f} %"
+    at = f", from {100.0 * FULL:.0f} % on at {'; '.join(_words_of(one) for one in full)}" if full else ""
+    return f" Over the {len(known)} cells of this place they are used {ends}{at}."
 
 
 def _stations(cell: CellReadings, known: list[Usage]) -> list[Usage]:
@@ -167,9 +255,25 @@ def _second_sign(place: _Place, station: str) -> str:
         return f"{grown}, {share}."
     held = next((one.station for one in usages(last, None) if one.holds and one.share >= FULL), "")
     if held and most == "queue" and "backend" in expected:
-        return f"{grown}, {share}, which agrees: the {held} wait for the {station}, and requests for the {held}."
+        agrees = f"which agrees: the {held} wait for the {station}, and requests for the {held}"
+        return f"{grown}, {share}, {agrees}.{_both_ways(place, station)}"
     agrees = "which agrees" if most in expected else "which does not agree: another place may limit"
-    return f"{grown}, {share}, {agrees}."
+    return f"{grown}, {share}, {agrees}.{_both_ways(place, station)}"
+
+
+def _both_ways(place: _Place, station: str) -> str:
+    """Where the proxies' links limit, replies to clients wait in the same queue as what goes to servers."""
+    stages = [known for run in place.cell.runs if (known := run.stages_s()) is not None]
+    if station != "proxy uplinks" or not stages:
+        return ""
+    backend = sum(one["backend"] for one in stages) / len(stages)
+    outside = place.cell.mean_response_s - sum(sum(one.values()) for one in stages) / len(stages)
+    if backend <= 0.0 or abs(outside / backend - 1.0) > _ALIKE:
+        return ""
+    return (
+        f" Stage backend takes {number(1e3 * backend, 1)} ms and the way outside {number(1e3 * outside, 1)} ms: replies to clients leave "
+        "by the same links as what goes to servers, and wait about as long."
+    )
 
 
 def _outside(cell: CellReadings) -> str:
@@ -214,9 +318,28 @@ def _twice(stations: Sequence[Usage], station: str, throughput: float) -> str:
     return f"{reported}, where the {nearest} are full." if limited else f"{reported}."
 
 
-def _said(one: Confirmed, station: str = "") -> str:
-    """What a confirming run measured, against the station that was found full."""
-    other = f" (this is another station than the {station})" if station and station != one.more.changes else ""
+def _said(one: Confirmed, station: str = "", place: _Place | None = None) -> str:
+    """What a confirming run measured, against the station that was found full and against its plateau."""
+    another = bool(station) and station != one.more.changes
     if one.verdict == NO_DATA:
         return f"Not confirmed by a run of its own with {one.changed_text}: {one.evidence}."
-    return f"Runs with {one.changed_text}{other}: {one.verdict}; {one.evidence}."
+    if another and one.verdict == NOT_CONFIRMED:
+        return f"As expected where the {station} limit, {one.changed_text} do not bring what they would if they limited: {one.evidence}."
+    other = f" (this is another station than the {station})" if another else ""
+    return f"Runs with {one.changed_text}{other}: {one.verdict}; {one.evidence}.{_against_plateau(one, place)}"
+
+
+def _against_plateau(one: Confirmed, place: _Place | None) -> str:
+    """Where the unchanged level has fallen below the plateau, the change against the plateau."""
+    if place is None or place.stop is None or place.plateau is None or len(one.pairs) != 1:
+        return ""
+    (pair,) = one.pairs
+    fallen = [cell for at in place.stop.maxima for cell in at.beyond]
+    if pair.base not in fallen or pair.base.mean_throughput >= place.plateau:
+        return ""
+    below = number(100.0 * (1.0 - pair.base.mean_throughput / place.plateau), 1)
+    gain = signed_percent(100.0 * (pair.other.mean_throughput / place.plateau - 1.0))
+    return (
+        f" The unchanged level at {count_text(pair.base.settings.clients, 'client')} lies {below} % below the plateau of "
+        f"{rate(place.plateau)}; against that the change is {gain} %."
+    )
