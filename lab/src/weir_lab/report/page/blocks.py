@@ -203,7 +203,7 @@ class Section:
 class Report:
     """One sweep, or a whole study.
 
-    First comes the answer: ``summary`` with at most three sentences, or, of one sweep, ``answer`` with as many. ``limits`` say what limits
+    First comes the answer: ``summary`` with at most five sentences, or, of one sweep, ``answer`` with three. ``limits`` say what limits
     it and what to mind, ``doubts`` what its intervals may not hold. Question, hypothesis and ``under`` follow; ``details`` and the
     ``basis`` of the intervals open on demand. ``findings_text`` says how findings were judged.
     ``steps`` say how to make the page again, each with its command.

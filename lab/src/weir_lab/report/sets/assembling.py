@@ -15,7 +15,6 @@ from weir_lab.errors import ReportError
 from weir_lab.records.places import AWAKE
 from weir_lab.report.common import Task, design_rows
 from weir_lab.report.numbers.comparing import basis_of
-from weir_lab.report.numbers.findings import SENTENCES_MAX
 from weir_lab.report.numbers.readings import SweepReadings, read_cells
 from weir_lab.report.page.blocks import RUNS, Expectation, Report, Section, Text
 from weir_lab.report.sections import (
@@ -40,6 +39,7 @@ from weir_lab.report.sections.claims import (
 )
 from weir_lab.report.sections.comparisons import beside, overhead
 from weir_lab.report.sets.quotas import quota_check, quota_limits
+from weir_lab.report.sets.results import RESULT_KINDS, results_of, single_text
 from weir_lab.report.sets.system import system_section
 from weir_lab.theory.units import count_text
 
@@ -53,7 +53,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Sources", "assemble", "facts_of"]
 
-_SUMMARY_MAX = SENTENCES_MAX
+# Results of each workload, what else was found, and how many conclusions hold.
+_SUMMARY_MAX = 5
+_RESULTS_MAX = 3
 _VERDICTS = ("holds", "does not hold", "cannot tell", "no data")
 
 
@@ -131,7 +133,8 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
         raise ReportError(
             f"{sources.root}: no runs of {study_set.name} here. Make them with `weir-lab study {study_set.name}`."
         )
-    summary, others = _summary(study_set, whole, lines)
+    tasks = [task for section, _, task in parts if task is not None and section.blocks]
+    summary, others = _summary(study_set, whole, lines, results_of(tasks))
     return Report(
         study_set.name,
         study_set.title,
@@ -146,7 +149,7 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
             for file, event in readings
         },
         under=f"Pace {pace}, testbed {testbed},",
-        limits=(_made(whole, list(readings.values())), *quota_limits(checks)),
+        limits=(_made(whole, list(readings.values()), single_text(tasks)), *quota_limits(checks)),
         details=others,
         findings_text=FAMILY_TEXT if any(section.findings or section.expectations for section in whole) else "",
         steps=(
@@ -344,13 +347,14 @@ def _flag(sweep: SweepReadings) -> str:
 
 
 def _summary(
-    study_set: StudySet, sections: tuple[Section, ...], lines: dict[str, str]
+    study_set: StudySet, sections: tuple[Section, ...], lines: dict[str, str], results: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The answer, and what the sections found beside it."""
     kinds = {spec.name: spec.kind for spec in study_set.sections}
     earlier: Counter[str] = Counter()
     rank: dict[str, tuple[int, int]] = {}
-    for name in (one for one in kinds if one in lines):
+    # Sections over clients have their results in sentences of all of them together.
+    for name in (one for one in kinds if one in lines and not (results and kinds[one] in RESULT_KINDS)):
         rank[name] = (earlier[kinds[name]], _WEIGHT.index(kinds[name]))
         earlier[kinds[name]] += 1
     findings = [finding for section in sections for finding in section.findings]
@@ -369,9 +373,14 @@ def _summary(
             if counted[word]
         )
         last.append(f"Of {count_text(len(findings), 'conclusion')} of the study, on our data {reported}.")
-    kept = sorted(lines, key=lambda name: rank[name])[: _SUMMARY_MAX - len(last)]
-    others = tuple(line for name, line in lines.items() if name not in kept) + _expected_lines(sections)
-    return (*(lines[name] for name in lines if name in kept), *last), others
+    first = results[:_RESULTS_MAX]
+    kept = sorted(rank, key=lambda name: rank[name])[: max(0, _SUMMARY_MAX - len(first) - len(last))]
+    others = (
+        *results[_RESULTS_MAX:],
+        *(line for name, line in lines.items() if name not in kept),
+        *_expected_lines(sections),
+    )
+    return (*first, *(lines[name] for name in lines if name in kept), *last), others
 
 
 def _expected_lines(sections: tuple[Section, ...]) -> tuple[str, ...]:
@@ -386,7 +395,7 @@ def _expected_lines(sections: tuple[Section, ...]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _made(sections: tuple[Section, ...], sweeps: list[SweepReadings]) -> str:
+def _made(sections: tuple[Section, ...], sweeps: list[SweepReadings], single: str) -> str:
     """What was run, what was left out, and what is not there, in one sentence."""
     runs = sum(len(one.run_names) for one in sweeps)
     flagged, invalid = sum(one.flagged for one in sweeps), sum(one.invalid for one in sweeps)
@@ -395,6 +404,8 @@ def _made(sections: tuple[Section, ...], sweeps: list[SweepReadings]) -> str:
         f"All this comes from {count_text(runs, 'valid run')} in {count_text(len(sweeps), 'sweep')} on "
         f"the testbed{'s' if len(testbeds) > 1 else ''} {' and '.join(testbeds) or 'of this machine'}"
     )
+    if single:
+        reported += f"; {single}"
     if flagged:
         reported += f"; {flagged} {'carries' if flagged == 1 else 'carry'} a flag"
     if invalid:

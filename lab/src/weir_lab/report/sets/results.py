@@ -1,0 +1,99 @@
+"""What a set found, over all its sections: where each workload stops and what limits it there. `results_of`.
+
+The sentences are made of the stops of each section (`sections.plateaus`), so that they say what its table of maxima has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weir_lab.report.numbers.maxima import listed
+from weir_lab.report.sections.plateaus import ends_text, stops_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weir_lab.report.common import Task
+    from weir_lab.report.sections.plateaus import Stop
+
+__all__ = ["RESULT_KINDS", "results_of", "single_text"]
+
+RESULT_KINDS = ("clients", "beside")
+"""Kinds of sections that have stops."""
+# Kinds in which one run is not the plan for a cell.
+_REPEATED = (*RESULT_KINDS, "replication", "writes", "multigets", "effects")
+# Sections with cells of one run that are named.
+_NAMED_MAX = 4
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A stop with the section that it is of."""
+
+    title: str
+    stop: Stop
+    share: float
+
+    @property
+    def named(self) -> str:
+        """The section, with the series where it has several stops, and what is not decided."""
+        whose = "" if self.stop.alone else f" with {self.stop.names}"
+        return f"“{self.title}”{whose}{'' if self.stop.shown else ' as largest mean'}"
+
+    def joins(self, other: _Found) -> bool:
+        """Whether both stop at the same throughput, at the same station."""
+        same = self.stop.limit.station == other.stop.limit.station
+        return same and self.stop.ends[1] >= self.share * other.stop.ends[1]
+
+
+def results_of(tasks: Sequence[Task]) -> list[str]:
+    """A sentence for each workload, those with the most series first."""
+    by_workload: dict[str, list[_Found]] = {}
+    for task in tasks:
+        if task.spec.kind in RESULT_KINDS:
+            for stop in stops_of(task):
+                found = _Found(task.spec.title, stop, 1.0 - task.margins.maximum / 100.0)
+                by_workload.setdefault(stop.workload, []).append(found)
+    ordered = sorted(by_workload, key=lambda name: -len(by_workload[name]))
+    return [_sentence(workload, by_workload[workload]) for workload in ordered]
+
+
+def _sentence(workload: str, found: Sequence[_Found]) -> str:
+    """``Reads stop at 582 requests/s where the server uplinks limit (…); at 1,164 requests/s where …``."""
+    groups: list[list[_Found]] = []
+    for one in sorted(found, key=lambda one: -one.stop.ends[1]):
+        joined = next((group for group in groups if one.joins(group[0])), None)
+        if joined is None:
+            groups.append([one])
+        else:
+            joined.append(one)
+    # What most sections show comes first.
+    parts = [_part(group, found) for group in sorted(groups, key=lambda group: -len(group))]
+    return f"{workload.capitalize()} stop at {'; at '.join(parts)}."
+
+
+def _part(group: Sequence[_Found], order: Sequence[_Found]) -> str:
+    ends = [end for one in group for end in one.stop.ends]
+    station = group[0].stop.limit.station
+    where = f"where the {station} limit" if station else "where no station is full"
+    named = [one.named for one in sorted(group, key=lambda one: order.index(one))]
+    return f"{ends_text(min(ends), max(ends))} requests/s {where} ({listed(named)})"
+
+
+def single_text(tasks: Sequence[Task]) -> str:
+    """``40 of 56 cells of “One proxy” have one run``; empty where every cell that is to be repeated was."""
+    counted = {}
+    for task in tasks:
+        cells = [cell for sweep in task.sweeps for cell in sweep.cells]
+        single = [cell for cell in cells if len(cell.runs) < 2]
+        if single and task.spec.kind in _REPEATED:
+            counted[task.spec.title] = (len(single), len(cells))
+    if not counted:
+        return ""
+    worst = sorted(counted, key=lambda title: -counted[title][0])
+    named = [f"{counted[title][0]} of {counted[title][1]} cells of “{title}”" for title in worst[:_NAMED_MAX]]
+    left = sum(counted[title][0] for title in worst[_NAMED_MAX:])
+    if left:
+        named.append(f"{left} of other sections")
+    return f"{listed(named)} {'has' if sum(one for one, _ in counted.values()) == 1 else 'have'} one run, and so no interval"
