@@ -13,6 +13,7 @@ from weir_lab.report.numbers.sweeps import TwoLevelDesign, two_level_designs
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
+from weir_lab.report.sections.corners import corner_blocks
 from weir_lab.theory.linear import Estimate
 from weir_lab.theory.stats import FALSE_DISCOVERIES, benjamini_hochberg
 from weir_lab.theory.units import number
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weir_lab.design import Level
-    from weir_lab.report.numbers.readings import SweepReadings
+    from weir_lab.report.numbers.readings import CellReadings, SweepReadings
     from weir_lab.report.page.blocks import Block, Entry
     from weir_lab.theory.factorial import Effect, FactorialAnalysis
 
@@ -29,6 +30,8 @@ __all__ = ["build", "conclusions", "designs_of", "estimates_of", "outlying", "su
 
 # With this probability one run or more is called an outlier where all are alike.
 _OUTLIER_LEVEL = 0.05
+# An effect with less of the variation matters to nobody, however surely it is there.
+_NEGLIGIBLE_PERCENT = 1.0
 
 # Names in the printed tables -> settings.
 _FACTORS = {"memcached servers": "servers", "middlewares": "proxies", "worker threads per middleware": "workers"}
@@ -42,6 +45,7 @@ def build(task: Task) -> list[Block]:
         if not designs:
             blocks.append(Text(f"{workload.capitalize()}: no 2^k r table, because {reason}."))
             continue
+        blocks += corner_blocks(task, workload, _cells_of(task.first, workload), designs[0])
         for design in designs:
             blocks += [Text(_sentence(workload, design, shown)), _table(task, workload, design, shown)]
             residuals = _residuals(task, workload, design)
@@ -108,6 +112,12 @@ def designs_of(sweep: SweepReadings) -> list[tuple[str, list[TwoLevelDesign], st
     return found
 
 
+def _cells_of(sweep: SweepReadings, workload: str) -> list[CellReadings]:
+    """The cells of one workload."""
+    apart = sweep.study.apart
+    return [cell for cell in sweep.cells if _workload({name: cell.level(name) for name in apart}) == workload]
+
+
 def _workload(levels: dict[str, Level]) -> str:
     if "write_ratio" in levels:
         return {0.0: "reads", 1.0: "writes"}.get(
@@ -136,6 +146,11 @@ def _sentence(workload: str, design: TwoLevelDesign, shown: set[tuple[str, str, 
         f"{design.name_of(one.term)} {number(one.percent_of_variation or 0.0, 1)} %" for one in terms[:3]
     )
     weak = [design.name_of(one.term) for one in terms if (workload, design.response, one.term) not in shown]
+    small = [
+        name
+        for one in terms
+        if (one.percent_of_variation or 0.0) < _NEGLIGIBLE_PERCENT and (name := design.name_of(one.term)) not in weak
+    ]
     scale = " on logarithms" if design.on_logarithms else ""
     reasons = f" ({'; '.join(design.choice.reasons)})" if design.choice.reasons and design.on_logarithms else ""
     doubts = (
@@ -147,6 +162,7 @@ def _sentence(workload: str, design: TwoLevelDesign, shown: set[tuple[str, str, 
         f"{workload.capitalize()}, {design.response}{scale}{reasons}: the variation comes from {shares}; "
         f"{number(design.read.percent_error, 2)} % is error. "
         + (f"Not significant: {', '.join(weak)}." if weak else "All effects are significant.")
+        + (f" Significant, but below {_NEGLIGIBLE_PERCENT:g} % of the variation: {', '.join(small)}." if small else "")
         + doubts
     )
 

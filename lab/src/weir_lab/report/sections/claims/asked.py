@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from weir_lab.report.common import cell_words, level_words
 from weir_lab.report.numbers.comparing import throughput_of
 from weir_lab.report.numbers.readings import OPERATION_NAMES
 from weir_lab.report.sections.claims.contrasts import Pair, pairs_over, ratio_over
 from weir_lab.theory.linear import Estimate, Question, Within
-from weir_lab.theory.units import signed_percent
+from weir_lab.theory.units import count_text, signed_percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,6 +28,7 @@ __all__ = [
     "NO_DATA",
     "TOO_FEW",
     "Asked",
+    "Compared",
     "Known",
     "all_cells",
     "cell_words",
@@ -92,28 +93,39 @@ def levels_of(claim: Ruled, cells: Sequence[CellReadings]) -> list[float]:
     return [level for level in found if low <= level <= high]
 
 
+class Compared(NamedTuple):
+    """A change over pairs that differ in one factor alone; ``left_out`` pairs have one run of a cell, and take no part."""
+
+    estimate: Estimate
+    pairs: list[Pair]
+    left_out: int
+
+
 def compared(
     claim: Ruled,
     task: Task,
     cells: Sequence[CellReadings],
     ends: tuple[Level, Level],
     value: Callable[[Reading], float | None],
-) -> tuple[Estimate, list[Pair]] | None:
-    """The change from one level of the claim's factor to another, all else equal; None without two runs of each."""
+) -> Compared | None:
+    """The change from one level of the claim's factor to another, all else equal; None where no pair has two runs of both cells."""
     pairs = pairs_over(cells, str(claim.args["factor"]), *ends)
-    found = ratio_over(pairs, all_cells(task), value)
-    return None if found is None else (found, pairs)
+    repeated = [one for one in pairs if fewest([one.base, one.other]) > 1]
+    found = ratio_over(repeated, all_cells(task), value)
+    return None if found is None else Compared(found, repeated, len(pairs) - len(repeated))
 
 
-def pairs_text(claim: Ruled, pairs: Sequence[Pair]) -> str:
+def pairs_text(claim: Ruled, found: Compared) -> str:
     """What was held against what."""
-    factor, first = str(claim.args["factor"]), pairs[0]
+    factor, pairs = str(claim.args["factor"]), found.pairs
+    first = pairs[0]
+    one_run = f"; {count_text(found.left_out, 'pair')} left out, with one run of a cell" if found.left_out else ""
     ends = [level_words(factor, cell.level(factor)) for cell in (first.base, first.other)]
     others = cell_words(first.base, without=factor)
     shown = f"{ends[0]} to {ends[1]}{f', {others}' if others else ''}"
     if len(pairs) == 1:
-        return shown
-    return f"mean of {len(pairs)} pairs that differ in {factor.replace('_', ' ')} alone, such as {shown}"
+        return f"{shown}{one_run}"
+    return f"mean of {len(pairs)} pairs that differ in {factor.replace('_', ' ')} alone, such as {shown}{one_run}"
 
 
 def one_sided(
@@ -126,13 +138,13 @@ def one_sided(
         found = compared(claim, task, cells, (levels[0], levels[-1]), value(claim)) if len(levels) > 1 else None
         if found is None:
             return Known(NO_DATA, TOO_FEW)
-        estimate, pairs = found
+        estimate, pairs = found.estimate, found.pairs
         percent = float(claim.args.get("percent", 0.0))
         limit = math.log1p(sign * percent / 100.0)
         question = Within(estimate, limit, math.inf) if sign > 0 else Within(estimate, -math.inf, limit)
         return Asked(
             (question,),
-            lambda alpha: f"{name(claim)} changes by {change_text(estimate, alpha)} ({pairs_text(claim, pairs)})",
+            lambda alpha: f"{name(claim)} changes by {change_text(estimate, alpha)} ({pairs_text(claim, found)})",
             fewest([cell for pair in pairs for cell in (pair.base, pair.other)]),
         )
 

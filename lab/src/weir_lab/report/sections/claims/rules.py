@@ -43,6 +43,7 @@ from weir_lab.report.sections.claims.asked import (
     NOT,
     TOO_FEW,
     Asked,
+    Compared,
     Known,
     all_cells,
     cell_words,
@@ -66,6 +67,7 @@ from weir_lab.report.sections.claims.contrasts import (
     ratio_over,
     within_percent,
 )
+from weir_lab.report.sections.corners import pair_changes_text
 from weir_lab.report.sections.effects import designs_of, estimates_of
 from weir_lab.theory.linear import Counted, Estimate, LayoutError, Within
 from weir_lab.theory.units import count_text, number, rate
@@ -164,19 +166,20 @@ def _same_with(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> Asked
     }
     if not by_ends:
         return Known(NO_DATA, TOO_FEW)
-    worst = max(by_ends, key=lambda ends: abs(by_ends[ends][0].value))
-    estimate, pairs = by_ends[worst]
+    worst = max(by_ends, key=lambda ends: abs(by_ends[ends].estimate.value))
+    estimate = by_ends[worst].estimate
 
     def evidence(alpha: float) -> str:
         most = "" if len(by_ends) == 1 else f", the most of {len(by_ends)} pairs of levels"
-        return f"{name} changes by {change_text(estimate, alpha)} ({pairs_text(claim, pairs)}{most}); the same is within {percent:g} %"
+        pairs = pairs_text(claim, by_ends[worst])
+        return f"{name} changes by {change_text(estimate, alpha)} ({pairs}{most}); the same is within {percent:g} %"
 
     low, high = within_percent(percent)
-    questions = tuple(Within(found, low, high) for found, _ in by_ends.values())
+    questions = tuple(Within(found.estimate, low, high) for found in by_ends.values())
     return Asked(
         questions,
         evidence,
-        fewest([cell for _, found in by_ends.values() for one in found for cell in (one.base, one.other)]),
+        fewest([cell for found in by_ends.values() for one in found.pairs for cell in (one.base, one.other)]),
     )
 
 
@@ -193,13 +196,14 @@ def _change_above(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> As
         estimate = fit.contrast(mean_contrast(pairs)) if fit else plain
     except LayoutError:
         fit, estimate = None, plain
+    shown = Compared(plain, pairs, 0)
 
     def evidence(alpha: float) -> str:
         if fit is None:
-            return f"throughput changes by {change_text(plain, alpha)} ({pairs_text(claim, pairs)})"
+            return f"throughput changes by {change_text(plain, alpha)} ({pairs_text(claim, shown)})"
         return (
             f"throughput at equal speed of the machine changes by {change_text(estimate, alpha)}, as measured by "
-            f"{change_text(plain, alpha)} ({pairs_text(claim, pairs)})"
+            f"{change_text(plain, alpha)} ({pairs_text(claim, shown)})"
         )
 
     limit = math.log1p(float(claim.args["percent"]) / 100.0)
@@ -267,7 +271,12 @@ def _effect_sign(claim: Ruled, task: Task, _cells: Sequence[CellReadings]) -> As
 
     def evidence(alpha: float) -> str:
         low, high = (number(one, 1) for one in question.interval(alpha))
-        return f"effect of {design.name_of(term)}: {number(effect.value, 1)} {design.unit} ({low} to {high})"
+        found = f"effect of {design.name_of(term)}: {number(effect.value, 1)} {design.unit} ({low} to {high})"
+        factor = next((one for one in design.factors if one.letter == term), None)
+        if factor is None:
+            return found
+        pairs = pair_changes_text(design, factor.name, task.margins.maximum)
+        return f"{found}, half of the change from {factor.low} to {factor.high}; {pairs}"
 
     return Asked((question,), evidence, design.choice.additive.repetitions)
 

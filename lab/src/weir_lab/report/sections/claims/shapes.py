@@ -78,13 +78,13 @@ def _change_within(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> A
     found = compared(claim, task, cells, (claim.args["from"], claim.args["to"]), response_of(claim))
     if found is None:
         return Known(NO_DATA, TOO_FEW)
-    estimate, pairs = found
+    estimate, pairs = found.estimate, found.pairs
     low, high = (float(claim.args[end]) for end in ("low", "high"))
     limits = (-math.inf if low <= -100.0 else math.log1p(low / 100.0), math.log1p(high / 100.0))
 
     def evidence(alpha: float) -> str:
-        found = f"{response_name(claim)} changes by {change_text(estimate, alpha)} ({pairs_text(claim, pairs)})"
-        return f"{found}; asked was {number(low, 1)} to {number(high, 1)} %"
+        reported = f"{response_name(claim)} changes by {change_text(estimate, alpha)} ({pairs_text(claim, found)})"
+        return f"{reported}; asked was {number(low, 1)} to {number(high, 1)} %"
 
     return Asked(
         (Within(estimate, *limits),), evidence, fewest([cell for pair in pairs for cell in (pair.base, pair.other)])
