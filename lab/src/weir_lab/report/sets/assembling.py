@@ -13,7 +13,7 @@ from weir_lab.design import Study, load_study
 from weir_lab.design.whole.sets import sweep_folder
 from weir_lab.errors import ReportError
 from weir_lab.records.places import AWAKE
-from weir_lab.report.common import Task, design_rows
+from weir_lab.report.common import Task, design_rows, with_tables
 from weir_lab.report.numbers.comparing import basis_of
 from weir_lab.report.numbers.readings import SweepReadings, read_cells
 from weir_lab.report.page.blocks import RUNS, Expectation, Report, Section, Text
@@ -37,7 +37,7 @@ from weir_lab.report.sections.claims import (
     why,
     with_expected,
 )
-from weir_lab.report.sections.comparisons import beside, overhead
+from weir_lab.report.sections.comparisons import beside, overhead, price
 from weir_lab.report.sets.quotas import quota_check, quota_limits
 from weir_lab.report.sets.results import RESULT_KINDS, results_of, single_text
 from weir_lab.report.sets.system import system_section
@@ -268,6 +268,7 @@ def _judged(
     ]
     confirmed = iter(confirm_set(changes))
     judged = []
+    earlier: list[Task] = []
     for spec, (section, line, task) in places:
         findings = tuple(next(found) for _ in spec.claims)
         expectations = tuple(
@@ -277,13 +278,16 @@ def _judged(
         own = [next(confirmed) for _ in spec.more]
         shown = [why(task, own), confirming_table(spec.name, own)] if task is not None and section.blocks else []
         more = [readings[one.file, False] for one in spec.more if (one.file, False) in readings]
+        cost = with_tables(price.price_blocks(task, earlier)) if task is not None and section.blocks else []
+        if task is not None:
+            earlier.append(task)
         judged.append(
             (
                 replace(
                     section,
                     findings=findings,
                     expectations=expectations,
-                    blocks=(*section.blocks, *(block for block in shown if block is not None)),
+                    blocks=(*section.blocks, *cost, *(block for block in shown if block is not None)),
                     conclusions=section.conclusions | {f"runs with {one.changed_text}": one.verdict for one in own},
                     runs=section.runs | {_key(sources, one): one.run_names for one in more},
                     left_out=section.left_out | {_key(sources, one): one.invalid_names for one in more if one.invalid},

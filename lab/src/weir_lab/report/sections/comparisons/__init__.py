@@ -2,6 +2,7 @@
 
 ``beside``     several proxies and none, in one sweep
 ``overhead``   a whole study's proxy and none
+``price``      a section's cells and those of earlier sections with fewer proxies or none
 ``summaries``  the tables in which S3 and S5 summed up their sections
 """
 

@@ -1,0 +1,95 @@
+"""What proxies cost, from the cells of two sections: sentences, table and figure have the same values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+from weir_lab.design import Engine, RequestPath
+from weir_lab.report.common import Series
+from weir_lab.report.numbers.readings import CellReadings
+from weir_lab.report.page.blocks import Figure, Table, Text, Value
+from weir_lab.report.page.charts import LOOKS
+from weir_lab.report.sections.comparisons import price
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pytest
+
+
+def series(name: str, path: RequestPath, rates: Mapping[int, float], **others: Any) -> Series:
+    """Two runs of each level, as much apart as links leave them."""
+    cells = []
+    for clients, rate in rates.items():
+        settings = SimpleNamespace(
+            **{
+                "clients": clients, "population": clients, "path": path, "servers": 1, "client_machines": 3, "value_size_bytes": 4096,
+                "think_time_s": 0.0, "multiget_keys": 1, "engine": Engine.POOL, "workers": 8, "replicas": 1, "proxies": 1, **others,
+            }
+        )  # fmt: skip
+        cell = cast("Any", SimpleNamespace(name=f"{name}-{clients}", settings=settings, levels=(("clients", clients),)))
+        cell.clients = clients
+        runs = tuple(a_run(name, clients, rate * (1.0 + 0.0002 * block), block) for block in range(3))
+        found = CellReadings(cell, runs)
+        cells.append(found)
+    sweep: Any = type("Sweep", (), {"speed": 1.0, "folder": Path(name), "run_names": ("a",)})()
+    return Series("writes", name, LOOKS[0], tuple(cells), sweep)
+
+
+def a_run(name: str, clients: int, throughput: float, block: int) -> Any:
+    meta = SimpleNamespace(repetition=block, started_unix_ns=block)
+    run = SimpleNamespace(meta=meta, folder=Path(name) / "runs" / "one")
+    return SimpleNamespace(run=run, throughput=throughput, response_s=clients / throughput, slowness_ns=lambda: None)
+
+
+DIRECT = {6: 1600.0, 48: 3480.0, 96: 3481.0}
+PROXIED = {6: 800.0, 48: 3470.0, 96: 3480.0}
+
+
+def blocks(monkeypatch: pytest.MonkeyPatch, own: Series, *earlier: Series) -> list[Any]:
+    tasks: list[Any] = [
+        SimpleNamespace(
+            spec=SimpleNamespace(name=f"part-{one.name}", kind="clients", redraws={}),
+            margins=SimpleNamespace(maximum=5.0), sweeps=(one.sweep,), beside=(), line=one,
+        )
+        for one in (*earlier, own)
+    ]  # fmt: skip
+    monkeypatch.setattr(price, "_last", lambda task: {"writes": task.line})
+    for one in (*earlier, own):
+        monkeypatch.setattr(type(one), "x", lambda _self, cell: float(cell.settings.clients))
+    return price.price_blocks(tasks[-1], tasks[:-1])
+
+
+def test_what_a_proxy_costs_is_said_at_the_fewest_clients_and_at_the_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
+    text, table, figure = blocks(
+        monkeypatch, series("proxied", RequestPath.PROXY, PROXIED), series("direct", RequestPath.DIRECT, DIRECT)
+    )
+    assert isinstance(text, Text)
+    light, full = text.points
+    assert light.startswith("Writes, 6 clients: a request takes 3.75 ")
+    assert "directly, 7.50 " in light
+    assert light.endswith("through one proxy (+100.0 %), so that these clients get 1,600 and 800 requests/s.")
+    assert (
+        full
+        == "Writes stop at 3,481 requests/s directly and 3,476 through one proxy (−0.2 %), with 8 workers in each proxy."
+    )
+    assert isinstance(table, Table)
+    changes = [row[-1].value for row in table.rows if isinstance(row[-1], Value)]
+    assert round(changes[0], 6) == 100.0
+    assert isinstance(figure, Figure)
+    assert [panel.title for panel in figure.panels] == ["writes: throughput", "writes: response time"]
+
+
+def test_sections_that_differ_in_more_than_proxies_are_not_held_against_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = series("proxied", RequestPath.PROXY, PROXIED)
+    for other in (
+        series("two-servers", RequestPath.DIRECT, DIRECT, servers=2),
+        series("one-machine", RequestPath.DIRECT, DIRECT, client_machines=1),
+        series("more-workers", RequestPath.PROXY, DIRECT, workers=16, proxies=1),
+        series("as-many", RequestPath.PROXY, DIRECT),
+    ):
+        assert blocks(monkeypatch, own, other) == []
