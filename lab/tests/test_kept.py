@@ -308,6 +308,7 @@ def test_a_later_report_may_say_more_and_must_say_what_an_earlier_one_did(little
     (file,) = earlier.glob("*.json.zst")
     twin = read_kept(file, TWIN)
     assert twin["sections"].pop(0)["name"] == "system"
+    assert twin["sections"].pop()["name"] == "terms"
     (part,) = twin["sections"]
     part["blocks"] = [one for one in part["blocks"] if one.get("name") != "baseline-laws"]
     maxima = table_of(twin, "baseline-maxima")

@@ -577,6 +577,7 @@ def _stations(task: Task, lines: Sequence[Series]) -> Table:
 
 def _sentences(task: Task, lines: Sequence[Series]) -> list[Text]:
     points = [_stop_sentence(stop) for stop in stops_of(task)]
+    points += [_beside_sentence(task, one) for one in series_of(task) if one.event]
     cells = [cell for one in lines for cell in one.cells]
     worst = max(cells, key=lambda cell: abs(_law(cell)))
     broken = [cell for cell in cells if abs(_law(cell)) > task.first.study.gates.law_deviation_max]
@@ -613,6 +614,13 @@ def _stop_sentence(stop: Stop) -> str:
     if open_:
         parts.append(f"With {names_text(open_)} no maximum is shown yet; the table says what it takes.")
     return " ".join([*parts, limit.short])
+
+
+def _beside_sentence(task: Task, series: Series) -> str:
+    """What another engine beside the original reaches: its row of the table of maxima."""
+    maximum = maximum_over(task, [series])
+    found = f"maximum {maximum.text}" if maximum.shown else f"{maximum.largest_text}, no maximum yet: {maximum.why_not}"
+    return f"Beside it, {series.name}, {series.workload}: {found}."
 
 
 def _single(stop: Stop) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from weir_lab.records import read_json
 from weir_lab.records.formats import Count, Record
 from weir_lab.report.common import Task, figure, with_tables
+from weir_lab.report.numbers.maxima import listed
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Table, Text, Value
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
@@ -16,7 +17,8 @@ from weir_lab.theory.stats import expected_distance_if_uniform, placement_unifor
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from weir_lab.report.page.blocks import Block, Entry
+    from weir_lab.report.numbers.maxima import listed
+from weir_lab.report.page.blocks import Block, Entry
 
 __all__ = ["Share", "build", "conclusions", "shares_of", "summary"]
 
@@ -132,12 +134,14 @@ def summary(task: Task) -> str:
     """Whether any number of servers is uneven."""
     counted = _counted(task)
     uneven = [servers for servers, runs in counted.items() if _word(runs, counted) != "even"]
-    reported = (
-        f"keys fall unevenly on {', '.join(map(str, uneven))} servers"
-        if uneven
-        else "keys fall evenly on every number of servers"
-    )
-    return f"{reported[0].upper()}{reported[1:]}."
+    even = [servers for servers in counted if servers not in uneven]
+    parts = [
+        f"{way} on {listed([str(one) for one in of])} servers"
+        for way, of in (("unevenly", uneven), ("evenly", even))
+        if of
+    ]
+    alone = ", the only number that was counted" if len(counted) == 1 else ""
+    return f"Keys fall {' and '.join(parts)}{alone}."
 
 
 def conclusions(task: Task) -> dict[str, str]:

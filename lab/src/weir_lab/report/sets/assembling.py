@@ -41,6 +41,7 @@ from weir_lab.report.sections.comparisons import beside, overhead, price
 from weir_lab.report.sets.quotas import quota_check, quota_limits
 from weir_lab.report.sets.results import RESULT_KINDS, results_of, single_text
 from weir_lab.report.sets.system import system_section
+from weir_lab.report.sets.terms import terms_section
 from weir_lab.theory.units import count_text
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ __all__ = ["Sources", "assemble", "facts_of"]
 # Results of each workload, what else was found, and how many conclusions hold.
 _SUMMARY_MAX = 5
 _RESULTS_MAX = 3
+# How a testbed's note says that a machine's link is not what it was built as.
+_OFF_RATE = "off its link's rate"
 _VERDICTS = ("holds", "does not hold", "cannot tell", "no data")
 
 
@@ -127,7 +130,7 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
             raise ReportError("Not everything is there: " + "; ".join(absent))
     own = [one for (_, event), one in readings.items() if not event]
     system = system_section(own, study_set.lacks, study_set.confirming)
-    whole = (*([system] if system is not None else []), *(section for section, *_ in sections))
+    whole = (*([system] if system is not None else []), *(section for section, *_ in sections), terms_section())
     lines = {section.name: line for section, line in sections if line}
     if not any(section.runs for section in whole):
         raise ReportError(
@@ -150,7 +153,7 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
         },
         under=f"Pace {pace}, testbed {testbed},",
         limits=(_made(whole, list(readings.values()), single_text(tasks)), *quota_limits(checks)),
-        details=others,
+        details=(*others, *_gates_lines(list(readings.values())), *_link_notes(list(readings.values()))),
         findings_text=FAMILY_TEXT if any(section.findings or section.expectations for section in whole) else "",
         steps=(
             (
@@ -235,7 +238,7 @@ def _section(
             spec.title,
             question,
             hypothesis,
-            _design(study),
+            _design(study, sweeps),
             tuple(blocks),
             (),
             missing,
@@ -302,9 +305,15 @@ def _key(sources: Sources, sweep: SweepReadings) -> str:
     return sweep.folder.relative_to(sources.root).as_posix()
 
 
-def _design(study: Study) -> tuple[tuple[str, str], ...]:
+def _design(study: Study, sweeps: Sequence[SweepReadings]) -> tuple[tuple[str, str], ...]:
+    """As planned, and how many runs of a cell there are."""
     source = ((("design of the study", study.source),)) if study.source else ()
-    return (*source, *design_rows(study))
+    counts = [len(cell.runs) for sweep in sweeps for cell in sweep.cells]
+    if not counts:
+        return (*source, *design_rows(study))
+    ends = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
+    single = f"; {counts.count(1)} of {count_text(len(counts), 'cell')} with one" if 1 in counts else ""
+    return (*source, *design_rows(study), ("valid runs of a cell", f"{ends}{single}"))
 
 
 def _missing(spec: SectionSpec, sweeps: tuple[SweepReadings, ...], sources: Sources) -> str:
@@ -379,7 +388,7 @@ def _summary(
         last.append(f"Of {count_text(len(findings), 'conclusion')} of the study, on our data {reported}.")
     first = results[:_RESULTS_MAX]
     kept = sorted(rank, key=lambda name: rank[name])[: max(0, _SUMMARY_MAX - len(first) - len(last))]
-    others = (
+    others: tuple[str, ...] = (
         *results[_RESULTS_MAX:],
         *(line for name, line in lines.items() if name not in kept),
         *_expected_lines(sections),
@@ -416,6 +425,25 @@ def _made(sections: tuple[Section, ...], sweeps: list[SweepReadings], single: st
         reported += f"; {count_text(invalid, 'attempt')} failed a gate and {'is' if invalid == 1 else 'are'} left out"
     missing = [section.title for section in sections if section.missing]
     return f"{reported}; not there, or only in part: {', '.join(missing)}." if missing else f"{reported}."
+
+
+def _gates_lines(sweeps: list[SweepReadings]) -> tuple[str, ...]:
+    """Which attempts are left out, and that it is not for what they measured."""
+    left_out, busy = sum(one.invalid for one in sweeps), sum(one.dropped for one in sweeps)
+    if not left_out:
+        return ()
+    limits = sorted({100.0 * one.study.gates.other_cpu_share_max for one in sweeps})
+    shown = " or ".join(f"{limit:g}" for limit in limits)
+    return (
+        f"Of {count_text(left_out, 'attempt')} left out {busy} met a busy machine: more than {shown} % of its CPU time went elsewhere, or "
+        "its yardstick was off; the others had errors or no whole records; none was left out for its throughput or response time.",
+    )
+
+
+def _link_notes(sweeps: list[SweepReadings]) -> tuple[str, ...]:
+    """Machines whose link was measured to be off its rate, which the testbed notes."""
+    found = [(one.folder.name, note) for one in sweeps if one.testbed is not None for note in one.testbed.notes]
+    return tuple(f"In {name} {note}." for name, note in dict.fromkeys(found) if _OFF_RATE in note)
 
 
 def facts_of(sweeps: Sequence[SweepReadings]) -> list[tuple[str, str]]:

@@ -16,6 +16,7 @@ from weir_lab.errors import RecordError, ReportError
 from weir_lab.report.page.blocks import Expectation, Finding
 from weir_lab.report.sets.kept import holds_records, kept_twin
 from weir_lab.report.sets.system import SYSTEM
+from weir_lab.report.sets.terms import TERMS
 from weir_lab.report.sets.twin import SCHEMA, read_twin
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ def _whole(path: Path, pages: Path, twin: Mapping[str, Any]) -> Whole:
         str(twin["testbed"]),
         tuple(twin["summary"]),
         tuple((str(name), str(value)) for name, value in twin["facts"]),
-        tuple(_part(section) for section in twin["sections"] if section["name"] != SYSTEM),
+        tuple(_part(section) for section in twin["sections"] if section["name"] not in (SYSTEM, TERMS)),
     )
 
 
