@@ -29,7 +29,7 @@ _NAMED_MAX = 4
 
 @dataclass(frozen=True)
 class _Found:
-    """A stop with the section that it is of."""
+    """A stop with the section that has it."""
 
     title: str
     stop: Stop

@@ -40,7 +40,7 @@ class _Way:
     maximum: Maximum
 
     def at(self, clients: int) -> CellReadings | None:
-        """Its cell with so many clients."""
+        """Its cell with this number of clients."""
         return next((cell for cell in self.series.cells if cell.settings.clients == clients), None)
 
 
