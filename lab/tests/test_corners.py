@@ -11,8 +11,8 @@ import pytest
 
 from weir_lab.report.numbers.readings import CellReadings
 from weir_lab.report.page.blocks import Table, Text
-from weir_lab.report.sections import corners
-from weir_lab.report.sections.corners import corner_blocks, pair_changes_text
+from weir_lab.report.sections.comparisons import corners
+from weir_lab.report.sections.comparisons.corners import corner_blocks, pair_changes_text
 
 LEVELS = {"servers": (1, 3), "workers": (8, 32)}
 RATES = {(1, 8): 500.0, (1, 32): 501.0, (3, 8): 900.0, (3, 32): 1500.0}

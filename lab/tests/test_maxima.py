@@ -10,7 +10,7 @@ import numpy as np
 
 from weir_lab.report.numbers.maxima import maximum_of
 from weir_lab.report.numbers.readings import CellReadings
-from weir_lab.report.sections.plateaus import ends_text, names_text
+from weir_lab.report.sections.comparisons.plateaus import ends_text, names_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -37,8 +37,8 @@ from weir_lab.report.numbers.stations import bottleneck, link_bounds, tightest, 
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Bar, Line, Mark, Panel
 from weir_lab.report.printed_times import distributions_beside, means_beside, stages_beside
+from weir_lab.report.sections.comparisons.plateaus import names_text, stops_of
 from weir_lab.report.sections.comparisons.summaries import study_tables
-from weir_lab.report.sections.plateaus import names_text, stops_of
 from weir_lab.theory.fitting.knee import Curve, Knee, find_knee
 from weir_lab.theory.histogram import Histogram
 from weir_lab.theory.units import count_text, number, rate
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from weir_lab.report.numbers.readings import CellReadings
     from weir_lab.report.page.blocks import Block, Entry
-    from weir_lab.report.sections.plateaus import Stop
+    from weir_lab.report.sections.comparisons.plateaus import Stop
 
 __all__ = ["build", "conclusions", "knee_of", "maximum_over", "queue_grows", "stage_histograms", "summary"]
 

@@ -13,7 +13,7 @@ from weir_lab.report.numbers.sweeps import TwoLevelDesign, two_level_designs
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
-from weir_lab.report.sections.corners import corner_blocks
+from weir_lab.report.sections.comparisons.corners import corner_blocks
 from weir_lab.theory.linear import Estimate
 from weir_lab.theory.stats import FALSE_DISCOVERIES, benjamini_hochberg
 from weir_lab.theory.units import number

@@ -1,6 +1,6 @@
 """What a set found, over all its sections: where each workload stops and what limits it there. `results_of`.
 
-The sentences are made of the stops of each section (`sections.plateaus`), so that they say what its table of maxima has.
+The sentences are made of the stops of each section (`comparisons.plateaus`), so that they say what its table of maxima has.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weir_lab.report.numbers.maxima import listed
-from weir_lab.report.sections.plateaus import ends_text, stops_of
+from weir_lab.report.sections.comparisons.plateaus import ends_text, stops_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weir_lab.report.common import Task
-    from weir_lab.report.sections.plateaus import Stop
+    from weir_lab.report.sections.comparisons.plateaus import Stop
 
 __all__ = ["RESULT_KINDS", "results_of", "single_text"]
 

@@ -67,7 +67,7 @@ from weir_lab.report.sections.claims.contrasts import (
     ratio_over,
     within_percent,
 )
-from weir_lab.report.sections.corners import pair_changes_text
+from weir_lab.report.sections.comparisons.corners import pair_changes_text
 from weir_lab.report.sections.effects import designs_of, estimates_of
 from weir_lab.theory.linear import Counted, Estimate, LayoutError, Within
 from weir_lab.theory.units import count_text, number, rate

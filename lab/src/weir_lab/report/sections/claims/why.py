@@ -25,8 +25,8 @@ from weir_lab.report.page.arranging import WHY
 from weir_lab.report.page.blocks import Text
 from weir_lab.report.sections.claims.asked import NO_DATA
 from weir_lab.report.sections.claims.confirming import CONFIRMED, NOT_CONFIRMED
+from weir_lab.report.sections.comparisons.plateaus import stops_of
 from weir_lab.report.sections.models.twice import sentence, twice_at
-from weir_lab.report.sections.plateaus import stops_of
 from weir_lab.theory.units import count_text, number, rate, signed_percent
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from weir_lab.report.numbers.readings import CellReadings, SweepReadings
     from weir_lab.report.numbers.stations import Limit
     from weir_lab.report.sections.claims.confirming import Confirmed
-    from weir_lab.report.sections.plateaus import Stop
+    from weir_lab.report.sections.comparisons.plateaus import Stop
 
 __all__ = ["KINDS", "why"]
 
