@@ -340,6 +340,11 @@ def test_why_names_the_station_its_second_sign_and_what_twice_of_it_would_do(rep
         for one in last.points
     )
     full = paragraph(report, "full")
+    # Each plateau by itself: two proxies with 8 workers of 2 ms each serve less than the proxies' links carry.
+    few = next(one for one in full.points if one.startswith("Writes, 8 workers"))
+    assert "The workers limit: " in few
+    assert "Runs with twice the workers: confirmed" in few
+    assert not any("twice the workers" in one for one in full.points if one is not few)
     # 64 workers are not full with 192 clients, so that a full link would not show in the queue, where the waiting is.
     assert "in stage queue, which does not agree" in full.points[0]
     assert "at most 18,402 requests/s (+17.1 %), where the client uplinks are full" in full.points[0]

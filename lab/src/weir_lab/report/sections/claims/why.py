@@ -209,7 +209,7 @@ def _in_all(place: _Place, station: str) -> str:
     full = [cell for cell, share in known.items() if share >= FULL]
     ends = f"{100.0 * min(known.values()):.0f} to {100.0 * max(known.values()):.0f} %"
     at = f", from {100.0 * FULL:.0f} % on at {'; '.join(_words_of(one) for one in full)}" if full else ""
-    return f" Over the {len(known)} cells of this place they are used {ends}{at}."
+    return f" Over the {len(known)} cells with such requests they are used {ends}{at}."
 
 
 def _stations(cell: CellReadings, known: list[Usage]) -> list[Usage]:
