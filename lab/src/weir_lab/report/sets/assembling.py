@@ -39,7 +39,7 @@ from weir_lab.report.sections.claims import (
 )
 from weir_lab.report.sections.comparisons import beside, overhead, price
 from weir_lab.report.sets.quotas import quota_check, quota_limits
-from weir_lab.report.sets.results import RESULT_KINDS, results_of, single_text
+from weir_lab.report.sets.results import results_of, single_text
 from weir_lab.report.sets.system import system_section
 from weir_lab.report.sets.terms import terms_section
 from weir_lab.theory.units import count_text
@@ -367,7 +367,7 @@ def _summary(
     earlier: Counter[str] = Counter()
     rank: dict[str, tuple[int, int]] = {}
     # Sections over clients have their results in sentences of all of them together.
-    for name in (one for one in kinds if one in lines and not (results and kinds[one] in RESULT_KINDS)):
+    for name in (one for one in kinds if one in lines and not (results and kinds[one] == "clients")):
         rank[name] = (earlier[kinds[name]], _WEIGHT.index(kinds[name]))
         earlier[kinds[name]] += 1
     findings = [finding for section in sections for finding in section.findings]

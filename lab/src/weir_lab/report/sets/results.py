@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from weir_lab.report.common import Task
     from weir_lab.report.sections.comparisons.plateaus import Stop
 
-__all__ = ["RESULT_KINDS", "results_of", "single_text"]
+__all__ = ["results_of", "single_text"]
 
-RESULT_KINDS = ("clients", "beside")
-"""Kinds of sections that have stops."""
+# Kinds of sections that have stops.
+_RESULT_KINDS = ("clients", "beside")
 # Kinds in which one run is not the plan for a cell.
-_REPEATED = (*RESULT_KINDS, "replication", "writes", "multigets", "effects")
+_REPEATED = (*_RESULT_KINDS, "replication", "writes", "multigets", "effects")
 # Sections with cells of one run that are named.
 _NAMED_MAX = 4
 
@@ -51,7 +51,7 @@ def results_of(tasks: Sequence[Task]) -> list[str]:
     """A sentence for each workload, those with the most series first."""
     by_workload: dict[str, list[_Found]] = {}
     for task in tasks:
-        if task.spec.kind in RESULT_KINDS:
+        if task.spec.kind in _RESULT_KINDS:
             for stop in stops_of(task):
                 found = _Found(task.spec.title, stop, 1.0 - task.margins.maximum / 100.0)
                 by_workload.setdefault(stop.workload, []).append(found)
