@@ -12,7 +12,16 @@ import pytest
 import scipy.stats
 
 from synthetic import change_between_runs
-from weir_lab.report.numbers.comparing import basis_of, change_between, changes_between, equal_speed, level_of
+from weir_lab.report.common import level_value, mark
+from weir_lab.report.numbers.comparing import (
+    basis_of,
+    change_between,
+    changes_between,
+    equal_speed,
+    level_of,
+    stands_alone,
+)
+from weir_lab.report.page.blocks import Value, over
 from weir_lab.theory.linear import positive_interval
 
 if TYPE_CHECKING:
@@ -113,6 +122,51 @@ def test_a_level_knows_what_all_cells_say_and_stands_alone_without_them() -> Non
     # Blocks are most of the spread, and a level has them in it whatever the other cells say.
     assert math.log(known.high / known.mean) == pytest.approx(math.log(alone.high / alone.mean), rel=0.5)
     assert level_of(cell("one", [3.0]), throughput) is None
+
+
+def test_no_interval_reaches_beyond_what_a_value_can_be() -> None:
+    wide = cell("wide", [1.0, 3.0, 9.0])
+    free, cut = level_of(wide, throughput), level_of(wide, throughput, most=lambda _: 10.0)
+    assert free is not None
+    assert cut is not None
+    assert free.high > 10.0
+    assert (cut.mean, cut.low, cut.high) == (free.mean, free.low, 10.0)
+    # Counts may leave a mean above its bound; the interval still holds the mean.
+    above = level_of(wide, throughput, most=lambda _: 1.0)
+    assert above is not None
+    assert above.high == above.mean
+
+
+@pytest.mark.parametrize(
+    ("values", "alone"),
+    [([2.0, 2.2], True), ([2.0], False), ([2.0, 2.1, 2.2], False)],
+)
+def test_two_runs_that_no_other_cell_judges_stand_as_two_runs(values: list[float], alone: bool) -> None:
+    thin = cell("thin", values)
+    assert stands_alone(thin, throughput) is alone
+    shown = level_value(thin, throughput)
+    made = mark(thin, 1.0, throughput)
+    assert isinstance(shown, Value)
+    assert made is not None
+    assert (shown.runs is not None) is alone
+    assert (made.low is None) is (alone or len(values) == 1)
+    assert [value for _, value in made.runs] == (values if len(values) > 1 else [])
+
+
+def test_two_runs_among_cells_that_spread_alike_have_an_interval() -> None:
+    cells = [cell(name, [value, 1.01 * value]) for name, value in (("a", 3.0), ("b", 5.0), ("c", 7.0))]
+    for one in cells:
+        cast("Any", one).among = tuple(cells)
+    assert not stands_alone(cells[0], throughput)
+    shown = level_value(cells[0], throughput)
+    assert isinstance(shown, Value)
+    assert shown.runs is None
+
+
+def test_a_mean_of_two_runs_shows_both() -> None:
+    assert over([2.9, 3.3]).text == "3.10 (2.90 and 3.30)"
+    assert over([2.0, 4.0], 1e3).text == "3,000 (2,000 and 4,000)"
+    assert "and" not in over([2.9, 3.1, 3.3]).text
 
 
 def test_the_yardstick_needs_every_run_and_tells_its_slope() -> None:

@@ -132,6 +132,15 @@ def test_the_printed_value_stands_beside_ours_where_links_are_built(report: Repo
     assert "study's speed" not in maxima.caption
 
 
+def test_reads_and_writes_have_an_error_of_their_own(report: Report, folder: Path) -> None:
+    assert report.sweeps
+    cells = [cell for one in report.sweeps.values() for cell in read_cells(one, folder / one).cells]
+    kinds = {(cell.settings.write_ratio, other.settings.write_ratio) for cell in cells for other in cell.among}
+    assert {(0.0, 0.0), (1.0, 1.0)} <= kinds
+    assert not any(0.0 in pair and max(pair) > 0.0 for pair in kinds)
+    assert all(cell in cell.among for cell in cells)
+
+
 def test_at_another_speed_ours_is_turned_into_the_studys_before_it_is_compared(
     report: Report, folder: Path, tmp_path: Path
 ) -> None:

@@ -15,8 +15,8 @@ import numpy as np
 from weir_lab.design import Kind, RequestPath, Settings, cells_of
 from weir_lab.design.whole.sets import DEFAULT_MARGINS
 from weir_lab.records.formats import STAGES
-from weir_lab.report.numbers.comparing import level_of
-from weir_lab.report.page.blocks import Figure, Table, Value
+from weir_lab.report.numbers.comparing import level_of, stands_alone
+from weir_lab.report.page.blocks import Figure, Table, Value, over
 from weir_lab.report.page.charts import LOOKS, Bar, Line, Look, Mark, Panel
 from weir_lab.theory.linear import interval_of
 from weir_lab.theory.units import count_text
@@ -198,19 +198,36 @@ def level_words(name: str, level: object) -> str:
     return level_name(name, level)
 
 
-def mark(cell: CellReadings, x: float, value: Callable[[Reading], float | None], scale: float = 1.0) -> Mark | None:
-    """A point of a line: the mean over runs with its interval; ``None`` where no run has the number."""
+def mark(
+    cell: CellReadings,
+    x: float,
+    value: Callable[[Reading], float | None],
+    scale: float = 1.0,
+    most: Callable[[Reading], float | None] | None = None,
+) -> Mark | None:
+    """A point of a line: the mean over runs with its interval, or with its two runs; ``None`` where no run has the number.
+
+    No interval reaches above ``most``, what the value cannot exceed in a run.
+    """
     runs = tuple((block, one * scale) for block, one in _by_block(cell, value).items())
-    interval = level_of(cell, value)
+    if stands_alone(cell, value):
+        return _of_two(x, runs)
+    interval = level_of(cell, value, most)
     return mark_of(x, runs, interval.scaled(scale) if interval is not None else None)
 
 
 def level_value(
-    cell: CellReadings, value: Callable[[Reading], float | None], scale: float = 1.0, digits: int | None = None
+    cell: CellReadings,
+    value: Callable[[Reading], float | None],
+    scale: float = 1.0,
+    digits: int | None = None,
+    most: Callable[[Reading], float | None] | None = None,
 ) -> Value | str:
     """A level as figures have it, for a table; a dash where no run has the number."""
     found = cell.of(value)
-    interval = level_of(cell, value)
+    if stands_alone(cell, value):
+        return over(found, scale, digits)
+    interval = level_of(cell, value, most)
     if interval is not None:
         return Value.of(interval.scaled(scale), digits)
     return Value(found[0] * scale, digits=digits) if found else "–"
@@ -225,23 +242,39 @@ def level_text(
 
 
 def mark_of(x: float, runs: Sequence[tuple[int, float]], interval: Interval | None = None) -> Mark | None:
-    """The mean of some runs, each given with its block, with its interval (their own, if none is given); ``None`` without runs."""
+    """The mean of some runs, each given with its block, with its interval (their own, if none is given); ``None`` without runs.
+
+    Two runs have no interval of their own, and stand as they are.
+    """
     if not runs:
         return None
     note = count_text(len(runs), "run")
     if len(runs) == 1:
         return Mark(x, runs[0][1], note=note)
+    if len(runs) == 2 and interval is None:
+        return _of_two(x, runs)
     interval = interval or interval_of([value for _, value in runs])
     return Mark(x, interval.mean, interval.low, interval.high, note, tuple(runs))
+
+
+def _of_two(x: float, runs: Sequence[tuple[int, float]]) -> Mark:
+    """Two runs with no error but their own: both, and no interval."""
+    return Mark(x, sum(value for _, value in runs) / len(runs), note="2 runs", runs=tuple(runs))
 
 
 def _by_block(cell: CellReadings, value: Callable[[Reading], float | None]) -> dict[int, float]:
     return {run.run.meta.repetition: found for run in cell.runs if (found := value(run)) is not None}
 
 
-def line_over(series: Series, value: Callable[[Reading], float | None], scale: float = 1.0, name: str = "") -> Line:
-    """One line with its intervals."""
-    marks = [mark(cell, series.x(cell), value, scale) for cell in series.cells]
+def line_over(
+    series: Series,
+    value: Callable[[Reading], float | None],
+    scale: float = 1.0,
+    name: str = "",
+    most: Callable[[Reading], float | None] | None = None,
+) -> Line:
+    """One line with its intervals, none of which reaches above ``most``."""
+    marks = [mark(cell, series.x(cell), value, scale, most) for cell in series.cells]
     return Line(name or series.name, tuple(one for one in marks if one is not None), series.look)
 
 
@@ -289,7 +322,8 @@ def _round_up(width: float) -> float:
 
 def method(
     cells: Sequence[CellReadings],
-    what: str = "bars are 95 % intervals of each mean alone, times and divided by a factor",
+    what: str = "bars are 95 % intervals of each mean alone, times and divided by a factor; two runs that only their own difference "
+    "could judge have none",
 ) -> str:
     """How many runs stand behind each point, and what the bars are."""
     counts = sorted({len(cell.runs) for cell in cells})

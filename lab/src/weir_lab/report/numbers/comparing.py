@@ -6,6 +6,7 @@ sweep; cells of two sweeps share none, and are compared without.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ __all__ = [
     "level_of",
     "model_of",
     "response_of",
+    "stands_alone",
     "throughput_of",
 ]
 
@@ -71,16 +73,37 @@ def response_of(run: Reading) -> float:
 _model_of = lru_cache(maxsize=16)(model_of)
 
 
-def level_of(cell: CellReadings, value: Callable[[Reading], float | None]) -> Interval | None:
-    """Mean over the cell's runs with an interval for it alone, from the model of all cells of its sweep; None with fewer than two runs.
+def level_of(
+    cell: CellReadings,
+    value: Callable[[Reading], float | None],
+    most: Callable[[Reading], float | None] | None = None,
+) -> Interval | None:
+    """Mean over the cell's runs with an interval for it alone, from the model of the cells among which it is; None below two runs.
 
-    What is not positive in every run has mean ± t s / √n of its own runs.
+    What is not positive in every run has mean ± t s / √n of its own runs. ``most`` is what the value cannot exceed in a run, such as
+    the response time of a part of it: no interval of a positive quantity reaches below 0 or above that.
     """
     found = cell.of(value)
     if len(found) < 2:
         return None
-    model = _model_of(cell.among, value) if cell.among and min(found) > 0.0 else None
-    return interval_of(found) if model is None else model.level(cell_key(cell))
+    model = _model(cell, value)
+    interval = interval_of(found) if model is None else model.level(cell_key(cell))
+    if most is None:
+        return interval
+    ceiling = max([*cell.of(most), interval.mean])
+    return replace(interval, low=max(0.0, interval.low), high=min(ceiling, interval.high))
+
+
+def stands_alone(cell: CellReadings, value: Callable[[Reading], float | None]) -> bool:
+    """Whether a cell of two runs has no error but that of these two: no other cell is there, or the spreads of cells differ."""
+    if len(cell.of(value)) != 2:
+        return False
+    model = _model(cell, value)
+    return model is None or not model.spread.equal
+
+
+def _model(cell: CellReadings, value: Callable[[Reading], float | None]) -> LogModel | None:
+    return _model_of(cell.among, value) if cell.among and min(cell.of(value)) > 0.0 else None
 
 
 def basis_of(cells: Sequence[CellReadings]) -> str:

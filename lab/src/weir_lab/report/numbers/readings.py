@@ -228,7 +228,10 @@ class Reading:
 
 @dataclass(frozen=True, eq=False)
 class CellReadings:
-    """One cell with its valid runs, in the order of the blocks. ``among`` are all cells of its sweep, which tell about the spread."""
+    """One cell with its valid runs, in the order of the blocks.
+
+    ``among`` are the cells of its sweep that tell about its spread: those of reads, of writes, or of both mixed.
+    """
 
     cell: Cell
     runs: tuple[Reading, ...]
@@ -294,8 +297,11 @@ class SweepReadings:
     """Valid runs of a study without load; what they counted stands in their folders."""
 
     def __post_init__(self) -> None:
+        groups: dict[bool | None, list[CellReadings]] = {}
         for cell in self.cells:
-            object.__setattr__(cell, "among", self.cells)
+            groups.setdefault(_operations(cell), []).append(cell)
+        for cell in self.cells:
+            object.__setattr__(cell, "among", tuple(groups[_operations(cell)]))
 
     @property
     def varied(self) -> list[str]:
@@ -341,6 +347,11 @@ class SweepReadings:
             if keep(cell)
             for run in cell.runs
         ]
+
+
+def _operations(cell: CellReadings) -> bool | None:
+    """False of reads alone, True of writes alone, None of both: each has an error of its own."""
+    return {0.0: False, 1.0: True}.get(cell.settings.write_ratio)
 
 
 def operation_s(name: str) -> Callable[[Reading], float | None]:

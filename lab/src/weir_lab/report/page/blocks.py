@@ -39,16 +39,20 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Value:
-    """A number with the digits to show, and its 95 % interval where there were at least two runs."""
+    """A number with the digits to show, and its 95 % interval, or the two ``runs`` of which it is the mean.
+
+    Two runs that have no error but their own tell nothing of a third: their interval reaches 13 times their distance. Both are shown.
+    """
 
     value: float
     low: float | None = None
     high: float | None = None
     digits: int | None = None
     signed: bool = False
+    runs: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        for part in (self.value, self.low, self.high):
+        for part in (self.value, self.low, self.high, *(self.runs or ())):
             if part is not None and not math.isfinite(part):
                 raise ReportError(f"A number of the report is not finite ({part!r}). Look for a run without data.")
 
@@ -59,12 +63,14 @@ class Value:
 
     @property
     def text(self) -> str:
-        """``12.3 ± 0.4``; digits that suit the number where none are given."""
-        whole = self.low is None and float(self.value).is_integer()
+        """``12.3 ± 0.4``, or of two runs ``12.3 (12.1 and 12.5)``; digits that suit the number where none are given."""
+        whole = self.low is None and self.runs is None and float(self.value).is_integer()
         places = self.digits if self.digits is not None else 0 if whole else _places(self.value)
         shown = number(self.value, places)
         if self.signed and self.value > 0 and not shown.startswith("+"):
             shown = f"+{shown}"
+        if self.runs is not None:
+            return f"{shown} ({number(self.runs[0], places)} and {number(self.runs[1], places)})"
         if self.low is None or self.high is None:
             return shown
         if abs((self.high + self.low) / 2 - self.value) > 1e-6 * max(1.0, abs(self.value)):
@@ -228,7 +234,10 @@ class Report:
     hypothesis: str = ""
     steps: tuple[tuple[str, str], ...] = ()
     findings_text: str = ""
-    intervals: str = "Intervals are 95 % intervals over runs, t on logarithms, unless a caption says otherwise."
+    intervals: str = (
+        "Intervals are 95 % intervals over runs, t on logarithms, unless a caption says otherwise. Of two runs that only their own "
+        "difference could judge, both stand in place of an interval."
+    )
 
     @property
     def findings(self) -> list[Finding]:
@@ -242,11 +251,13 @@ class Report:
 
 
 def over(values: Sequence[float], scale: float = 1.0, digits: int | None = None, *, signed: bool = False) -> Value:
-    """Mean over runs, with its 95 % interval from two runs on: times and divided by a factor, ± for what may have either sign."""
+    """Mean over runs with its 95 % interval, times and divided by a factor, ± for what may have either sign; of two runs both."""
     if not values:
         raise ReportError("A mean over no runs was asked for. Look for a cell without valid runs.")
     if len(values) == 1:
         return Value(values[0] * scale, digits=digits)
+    if len(values) == 2:
+        return Value(sum(values) / 2 * scale, digits=digits, runs=(values[0] * scale, values[1] * scale))
     return Value.of((mean_interval(values) if signed else interval_of(values)).scaled(scale), digits)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,7 +47,7 @@ from weir_lab.theory.units import count_text, number, rate
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weir_lab.report.numbers.readings import CellReadings
+    from weir_lab.report.numbers.readings import CellReadings, Reading
     from weir_lab.report.page.blocks import Block, Entry
     from weir_lab.report.sections.comparisons.plateaus import Stop
 
@@ -269,7 +270,7 @@ def _proxy_side(task: Task, lines: Sequence[Series]) -> Figure | None:
     for workload, group in by_workload(lines).items():
         rates = [line_over(one, lambda run: run.proxy_throughput) for one in group]
         panels.append(Panel(f"{workload}: counted at the proxy", _axis(group), Axis(_RATE), tuple(rates)))
-        times = [line_over(one, lambda run: run.residence_s, 1e3) for one in group]
+        times = [line_over(one, lambda run: run.residence_s, 1e3, most=response_of) for one in group]
         times += [Line("at the clients", line_over(one, response_of, 1e3).marks, one.look, "dotted") for one in group]
         panels.append(Panel(f"{workload}: time in the proxy", _axis(group), Axis(_TIME), tuple(times)))
     cells = [cell for one in lines for cell in one.cells]
@@ -284,7 +285,7 @@ def _queue_and_service(task: Task, lines: Sequence[Series]) -> Figure | None:
     panels = []
     for workload, group in by_workload(lines).items():
         for stage, title in (("queue", "time in the queue"), ("backend", "time waiting for memcached")):
-            drawn = [line_over(one, stage_s(stage), 1e3) for one in group]
+            drawn = [line_over(one, stage_s(stage), 1e3, most=response_of) for one in group]
             panels.append(Panel(f"{workload}: {title}", _axis(group), Axis("Time (ms)"), tuple(drawn)))
     cells = [cell for one in lines for cell in one.cells]
     return figure(task, "queue-service", "Queueing and service time in the proxy", panels, method(cells))
@@ -294,13 +295,24 @@ def _queue_length(task: Task, lines: Sequence[Series]) -> Figure | None:
     panels = []
     for workload, group in by_workload(lines).items():
         drawn = [
-            line_over(one, lambda run: run.throughput * stages["queue"] if (stages := run.stages_s()) else None)
+            line_over(one, _queued, most=lambda run: float(run.settings.population))
             for one in group
         ]
         panels.append(Panel(workload, _axis(group), Axis("Requests queued (requests)"), tuple(drawn)))
     cells = [cell for one in lines for cell in one.cells]
     text = method(cells) + " By Little's law from throughput and time in the queue, all proxies together."
     return figure(task, "queue-length", "Requests in the queue of the proxies", panels, text)
+
+
+def _queued(run: Reading) -> float | None:
+    """Requests in the queues of all proxies, by Little's law."""
+    stages = run.stages_s()
+    return run.throughput * stages["queue"] if stages else None
+
+
+def _outside_s(run: Reading) -> float | None:
+    """The clients' time less the proxy's."""
+    return run.response_s - run.residence_s if run.residence_s is not None else None
 
 
 def _stages(task: Task, lines: Sequence[Series]) -> Figure | None:
@@ -484,7 +496,7 @@ def _laws(task: Task, lines: Sequence[Series]) -> Table:
     for one in lines:
         for cell in one.cells:
             counted = cell.of(lambda run: run.proxy_throughput)
-            outside = cell.of(lambda run: run.response_s - run.residence_s if run.residence_s is not None else None)
+            outside = cell.of(_outside_s)
             deviation = cell.of(lambda run: 100 * run.law_deviation)
             holds = abs(sum(deviation) / len(deviation)) <= 100 * one.sweep.study.gates.law_deviation_max
             rows.append(
@@ -500,7 +512,7 @@ def _laws(task: Task, lines: Sequence[Series]) -> Table:
                     if counted
                     else "–",
                     over(outside, 1e3, signed=True) if outside else "–",
-                    *((level_value(cell, lambda run: run.socket_wait_s, 1e3),) if sampled else ()),
+                    *((level_value(cell, lambda run: run.socket_wait_s, 1e3, most=_outside_s),) if sampled else ()),
                     Value(len(cell.runs)),
                 )
             )
@@ -532,8 +544,7 @@ def _laws(task: Task, lines: Sequence[Series]) -> Table:
 
 
 def _signed(values: Sequence[float]) -> Value:
-    found = over(values, signed=True)
-    return Value(found.value, found.low, found.high, 2, signed=True)
+    return replace(over(values, signed=True), digits=2, signed=True)
 
 
 def _stations(task: Task, lines: Sequence[Series]) -> Table:

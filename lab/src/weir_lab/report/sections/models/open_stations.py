@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from weir_lab.design import Engine
 from weir_lab.report.common import level_value, speed_note
-from weir_lab.report.numbers.comparing import level_of, throughput_of
+from weir_lab.report.numbers.comparing import level_of, response_of, throughput_of
 from weir_lab.report.numbers.readings import stage_s
 from weir_lab.report.page.blocks import Table, Value
 from weir_lab.report.sections.models.words import no_miss, off, shown
@@ -219,11 +219,15 @@ def _observed(series: Series, cell: CellReadings) -> tuple[Entry, ...]:
     def jobs(time: float | None, run: Reading) -> float | None:
         return None if time is None else run.throughput * time
 
+    def clients(run: Reading) -> float:
+        return float(run.settings.population)
+
     return (
         f"{series.workload}, {series.name}", Value(cell.settings.clients), "observed", "–", level_value(cell, throughput_of, digits=0), "–",
-        level_value(cell, lambda run: jobs(held_s(run), run), 1.0 / workers, 3), level_value(cell, lambda run: jobs(inside_s(run), run)),
-        level_value(cell, lambda run: jobs(queue(run), run)), level_value(cell, inside_s, 1e3), level_value(cell, queue, 1e3), "–", "–",
-        "–", "",
+        level_value(cell, lambda run: jobs(held_s(run), run), 1.0 / workers, 3, most=lambda _: float(workers)),
+        level_value(cell, lambda run: jobs(inside_s(run), run), most=clients),
+        level_value(cell, lambda run: jobs(queue(run), run), most=clients), level_value(cell, inside_s, 1e3, most=response_of),
+        level_value(cell, queue, 1e3, most=response_of), "–", "–", "–", "",
     )  # fmt: skip
 
 
