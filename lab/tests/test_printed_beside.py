@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from html import unescape
@@ -19,14 +20,15 @@ from weir_lab.design.whole.sets import Lack, load_set
 from weir_lab.errors import StudyError
 from weir_lab.report.common import Task, binned, unit_of
 from weir_lab.report.numbers.readings import SweepReadings, read_cells
-from weir_lab.report.numbers.stations import usages
+from weir_lab.report.numbers.stations import bounds_of, usages
 from weir_lab.report.page.blocks import Section, Table, Text, Value
 from weir_lab.report.page.html import html_page, markdown_page
 from weir_lab.report.printed_times import distributions_beside, stages_beside
 from weir_lab.report.sections import multigets, placement
 from weir_lab.report.sections.claims import why
-from weir_lab.report.sections.effects import outlying
+from weir_lab.report.sections.effects import from_cell_means, outlying, unequal_spread
 from weir_lab.report.sets import Sources, assemble
+from weir_lab.theory.factorial import analyse_factorial
 
 if TYPE_CHECKING:
     from weir_lab.theory.factorial import FactorialAnalysis
@@ -167,6 +169,13 @@ def test_links_count_by_the_wire_and_network_threads_and_sockets_by_their_record
     found = {one.station: one for one in usages(again.cells[0], links)}
     assert found["client uplinks"].share == pytest.approx(rate * 3 * 1500 * 8 / (3 * 201e6), rel=1e-3)
     assert found["client uplinks"].evidence == "4,500 bytes on the wire for each request"
+    # What the links can carry goes by the same bytes, so that a full link has reached its bound.
+    bounds = {one.tier: one for one in bounds_of(again.cells[0], links)}
+    assert bounds["client uplinks"].requests_per_s == pytest.approx(3 * 201e6 / 8 / 4500, rel=1e-3)
+    assert bounds["client uplinks"].text == "client uplinks, 4,500 bytes on the wire for each request"
+    assert bounds["proxy uplinks"].wire_bytes is None
+    assert bounds["proxy uplinks"].text == "proxy uplinks, by payload"
+    assert found["client uplinks"].share == pytest.approx(rate / bounds["client uplinks"].requests_per_s, rel=1e-3)
     assert found["proxy uplinks"].evidence.endswith("by payload")
     assert found["network threads"].share == pytest.approx(0.95, abs=1e-3)
     said = why(Task(spec("full"), (again,)), [])  # type: ignore[arg-type]
@@ -237,3 +246,34 @@ def test_what_a_page_lacks_stands_in_a_box_and_known_errors_are_led_to(tmp_path:
     (tmp_path / "studies" / "small.set.toml").write_text(bad)
     with pytest.raises(StudyError, match="why"):
         load_set(tmp_path / "studies" / "small.set.toml")
+
+
+def test_a_spread_that_grows_with_the_level_is_named_and_one_of_chance_is_not() -> None:
+    rng = np.random.default_rng(5)
+    levels = np.array(list(itertools.product((-1, 1), repeat=2)))
+    means = np.array([580.0, 582.0, 1550.0, 1700.0])[:, None]
+    noise = rng.standard_normal((4, 4))
+    alike = analyse_factorial(levels, means + noise)
+    assert unequal_spread(alike) is None
+    found = unequal_spread(analyse_factorial(levels, means + noise * np.array([1.0, 1.0, 4.0, 40.0])[:, None]))
+    assert found is not None
+    assert found.widest == 3
+    assert found.p < 0.01
+    assert found.sds[1] > 3 * found.sds[0]
+    false = sum(unequal_spread(analyse_factorial(levels, means + rng.standard_normal((4, 4)))) is not None for _ in range(200))
+    # 1 % by the test: more than 8 of 200 would come in one of 3,000 tries.
+    assert false <= 8
+    # Runs that are the same to the last digit are no reason for an alarm, and no error.
+    assert unequal_spread(analyse_factorial(levels, np.repeat(means, 3, axis=1))) is None
+
+
+def test_residuals_are_drawn_around_the_mean_of_the_cell_alone() -> None:
+    levels = np.array(list(itertools.product((-1, 1), repeat=2)))
+    values = np.repeat(np.array([[10.0], [20.0], [30.0], [40.0]]), 3, axis=1)
+    values[3, 0] += 3.0
+    fit = analyse_factorial(levels, values, blocked=True)
+    drawn = from_cell_means(fit)
+    # With blocks taken out the odd run of one cell moves the runs of all others.
+    assert float(np.abs(fit.residuals[:3]).max()) > 0.1
+    assert float(np.abs(drawn[:3]).max()) == 0.0
+    assert drawn[3].tolist() == pytest.approx([2.0, -1.0, -1.0])

@@ -17,7 +17,7 @@ from weir_lab.design.whole.sets import load_set
 from weir_lab.errors import StudyError
 from weir_lab.records import Verdict, read_run
 from weir_lab.records.tables.quotas import above, quota_shares, quota_text
-from weir_lab.report.page.blocks import Table
+from weir_lab.report.page.blocks import Table, Value
 from weir_lab.report.sets import Sources, assemble
 
 if TYPE_CHECKING:
@@ -100,3 +100,16 @@ def test_each_study_says_what_limits_it() -> None:
     assert found["s2"].limiting_of("s2-trace1.toml") == ["proxy"]
     assert found["s4"].limiting_of("s4-repl.toml") == ["proxy"]
     assert found["s3"].limiting_of("s3-4.toml") == found["s5"].limiting_of("s5-4.toml") == []
+
+
+def test_processors_with_a_quota_are_as_busy_as_their_quota_and_not_as_their_threads(tmp_path: Path) -> None:
+    report = made(tmp_path, "", QUOTAS)
+    full = next(one for one in report.sections if one.name == "full")
+    table = next(one for one in full.blocks if isinstance(one, Table) and one.name == "full-stations")
+    used = {str(row[3]): (row[4], str(row[5])) for row in table.rows}
+    assert {"client CPU quotas", "proxy CPU quotas", "memcached CPU quotas"} <= set(used)
+    assert not {"memcached threads", "proxy threads", "load generators"} & set(used)
+    share, evidence = used["memcached CPU quotas"]
+    assert isinstance(share, Value)
+    assert share.value == pytest.approx(50.0, abs=1.0)
+    assert evidence == "0.30 of the 0.60 CPUs that these machines may use"

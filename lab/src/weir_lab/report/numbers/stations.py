@@ -1,7 +1,8 @@
 """Where requests wait: what each link can carry, how busy each station is, and which one limits. Pure.
 
-A link's bound is by payload alone, as the studies had it; a write leaves a proxy once for each replica. How busy a link was goes by the
-bytes that were counted on the wire, and by payload where none were: a small value has more headers than bytes.
+What a link can carry, and how busy it was, goes by the bytes that were counted on the wire (`bounds_of`), and by payload where none were
+(`link_bounds`, as the studies had it): a small value has more headers than bytes. A write leaves a proxy once for each replica. How busy
+processors were goes by the quota of a tier where it has one, and by its threads where it has none.
 """
 
 from __future__ import annotations
@@ -10,26 +11,40 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weir_lab.design import Engine, RequestPath, Role
+from weir_lab.records.tables.quotas import quota_shares
 from weir_lab.theory.laws import link_bound_rps
-from weir_lab.theory.units import count_text
+from weir_lab.theory.units import count_text, number
 
 if TYPE_CHECKING:
     from weir_lab.design import Settings
     from weir_lab.design.topology import Links
     from weir_lab.report.numbers.readings import CellReadings
 
-__all__ = ["Bound", "Limit", "Usage", "bottleneck", "link_bounds", "tightest", "usages"]
+__all__ = ["CPU_QUOTAS", "Bound", "Limit", "Usage", "bottleneck", "bounds_of", "link_bounds", "tightest", "tightest_of", "usages"]
 
 # From this share on a station is called full. Where links are known by payload alone, headers take 5 % of 4 KiB values.
 FULL = 0.9
 
+CPU_QUOTAS = {"client": "client CPU quotas", "proxy": "proxy CPU quotas", "server": "memcached CPU quotas"}
+"""What the CPU quota of a tier's machines is called as a station."""
+
 
 @dataclass(frozen=True)
 class Bound:
-    """Requests per second that one tier's uplinks carry together."""
+    """Requests per second that one tier's uplinks carry together.
+
+    ``wire_bytes`` are those that a request was counted to put on them, headers included; ``None`` of a bound by payload.
+    """
 
     tier: str
     requests_per_s: float
+    wire_bytes: float | None = None
+
+    @property
+    def text(self) -> str:
+        """What it goes by."""
+        by = "by payload" if self.wire_bytes is None else f"{number(self.wire_bytes, 0)} bytes on the wire for each request"
+        return f"{self.tier}, {by}"
 
 
 @dataclass(frozen=True)
@@ -95,25 +110,58 @@ def tightest(settings: Settings, links: Links) -> Bound:
     return min(link_bounds(settings, links), key=lambda bound: bound.requests_per_s)
 
 
+def bounds_of(cell: CellReadings, links: Links) -> list[Bound]:
+    """What the uplinks of each tier allow for the requests of a cell, by the bytes that they took of the wire there.
+
+    Tiers whose bytes were not counted have their bound by payload, if values cross them.
+    """
+    by_payload = {bound.tier: bound for bound in link_bounds(cell.settings, links)}
+    found = []
+    for tier, count in _machines(cell.settings).items():
+        name = f"{tier} uplinks"
+        wire = _mean(cell.of(lambda run, tier=tier: run.wire_bytes(tier)))  # type: ignore[misc]
+        if wire:
+            carried = link_bound_rps(getattr(links, f"{tier}_mbit_s") * 1e6, wire, count)
+            found.append(Bound(name, carried, wire))
+        elif name in by_payload:
+            found.append(by_payload[name])
+    return found
+
+
+def tightest_of(cell: CellReadings, links: Links) -> Bound:
+    """Of `bounds_of` the smallest."""
+    return min(bounds_of(cell, links), key=lambda bound: bound.requests_per_s)
+
+
+def _machines(settings: Settings) -> dict[str, int]:
+    """How many machines of each tier a request meets."""
+    found = {"client": settings.client_machines, "proxy": settings.proxies, "server": settings.servers}
+    if settings.path is not RequestPath.PROXY:
+        del found["proxy"]
+    return found
+
+
 def usages(cell: CellReadings, links: Links | None) -> list[Usage]:
     """Every station of a cell that the records tell of, busiest first."""
     settings, rate = cell.settings, cell.mean_throughput
     found = []
     if links is not None:
         found += _link_usages(cell, links)
+    quotas = _quota_usages(cell)
+    found += quotas.values()
     servers = _mean(cell.of(lambda run: run.cores(Role.SERVERS)))
-    if servers is not None:
+    if servers is not None and "server" not in quotas:
         threads = settings.servers * settings.server_threads
         found.append(
             Usage("memcached threads", servers / threads, f"{servers:.2f} cores of {count_text(threads, 'thread')}")
         )
     client = _mean(cell.of(lambda run: run.cores(Role.CLIENT)))
-    if client is not None:
+    if client is not None and "client" not in quotas:
         threads = settings.client_threads * settings.generators
         found.append(
             Usage("load generators", client / threads, f"{client:.2f} cores of {count_text(threads, 'thread')}")
         )
-    found += _inside_proxy(cell, rate)
+    found += _inside_proxy(cell, rate, with_threads="proxy" not in quotas)
     delaying = _mean(cell.of(lambda run: run.cores(Role.NETWORK)))
     if delaying is not None:
         found.append(Usage("delay device's threads", delaying, f"{delaying:.2f} cores of 1 thread"))
@@ -129,31 +177,45 @@ def usages(cell: CellReadings, links: Links | None) -> list[Usage]:
 
 def _link_usages(cell: CellReadings, links: Links) -> list[Usage]:
     """How busy the uplinks of each tier were."""
-    settings, rate = cell.settings, cell.mean_throughput
-    by_payload = {bound.tier: bound for bound in link_bounds(settings, links)}
-    machines = {"client": settings.client_machines, "proxy": settings.proxies, "server": settings.servers}
-    if settings.path is not RequestPath.PROXY:
-        del machines["proxy"]
-    found = []
-    for tier, count in machines.items():
-        name = f"{tier} uplinks"
-        wire = _mean(cell.of(lambda run, tier=tier: run.wire_bytes(tier)))  # type: ignore[misc]
-        if wire is not None:
-            carried = count * getattr(links, f"{tier}_mbit_s") * 1e6 / 8.0
-            found.append(Usage(name, rate * wire / carried, f"{wire:,.0f} bytes on the wire for each request"))
-        elif name in by_payload:
-            bound = by_payload[name].requests_per_s
-            found.append(Usage(name, rate / bound, f"{rate:,.0f} of {bound:,.0f} requests/s by payload"))
-    return found
+    rate = cell.mean_throughput
+    return [
+        Usage(
+            bound.tier,
+            rate / bound.requests_per_s,
+            f"{rate:,.0f} of {bound.requests_per_s:,.0f} requests/s by payload"
+            if bound.wire_bytes is None
+            else f"{bound.wire_bytes:,.0f} bytes on the wire for each request",
+        )
+        for bound in bounds_of(cell, links)
+    ]
 
 
-def _inside_proxy(cell: CellReadings, rate: float) -> list[Usage]:
+def _quota_usages(cell: CellReadings) -> dict[str, Usage]:
+    """How much of its CPU quota each tier used, by tier: all of its threads share it, however many they are."""
+    shares: dict[str, list[float]] = {}
+    allowed: dict[str, float] = {}
+    for run in cell.runs:
+        for tier, share in quota_shares(run.run).items():
+            shares.setdefault(tier, []).append(share)
+            machines = run.run.meta.testbed.machines if run.run.meta.testbed is not None else []
+            allowed[tier] = sum(one.cpus or 0.0 for one in machines if one.name.startswith(f"{tier}-"))
+    return {
+        tier: Usage(
+            CPU_QUOTAS[tier],
+            sum(known) / len(known),
+            f"{number(sum(known) / len(known) * allowed[tier], 2)} of the {number(allowed[tier], 2)} CPUs that these machines may use",
+        )
+        for tier, known in shares.items()
+    }
+
+
+def _inside_proxy(cell: CellReadings, rate: float, *, with_threads: bool) -> list[Usage]:
     settings = cell.settings
     if settings.path is not RequestPath.PROXY:
         return []
     found = []
     spent = _mean(cell.of(lambda run: run.cores(Role.PROXY)))
-    if spent is not None:
+    if spent is not None and with_threads:
         threads = settings.proxies * (settings.proxy_threads if settings.engine is Engine.EVENT else _threads(settings))
         found.append(Usage("proxy threads", spent / threads, f"{spent:.2f} cores of {count_text(threads, 'thread')}"))
     network = _mean(cell.of(lambda run: run.network_thread))

@@ -34,7 +34,7 @@ from weir_lab.report.numbers.comparing import response_of, throughput_of
 from weir_lab.report.numbers.maxima import Maximum, maximum_of
 from weir_lab.report.numbers.published import Printed, printed_maxima
 from weir_lab.report.numbers.readings import stage_s, stage_times
-from weir_lab.report.numbers.stations import bottleneck, link_bounds, tightest, usages
+from weir_lab.report.numbers.stations import bottleneck, link_bounds, tightest_of, usages
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Bar, Line, Mark, Panel
 from weir_lab.report.printed_times import distributions_beside, means_beside, stages_beside
@@ -143,7 +143,7 @@ def _over_words(lines: Sequence[Series]) -> str:
 
 
 def _throughput(task: Task, lines: Sequence[Series]) -> Figure | None:
-    panels, above = [], []
+    panels, above, bounds = [], list[str](), list[str]()
     for workload, group in by_workload(lines).items():
         drawn = [line_over(one, throughput_of) for one in group]
         # The law from the measured response times: N / R.
@@ -163,13 +163,14 @@ def _throughput(task: Task, lines: Sequence[Series]) -> Figure | None:
             for one in group
         ]
         left = group[0].x(group[0].cells[0])
-        bound = tightest(group[0].cells[-1].settings, group[0].sweep.study.topology.built_links)
-        largest = max(cell.mean_throughput for one in group for cell in one.cells)
+        at = max((cell for one in group for cell in one.cells), key=lambda cell: cell.mean_throughput)
+        bound, largest = tightest_of(at, group[0].sweep.study.topology.built_links), at.mean_throughput
         if task.first.links_built and bound.requests_per_s > _BOUND_SHOWN_MAX * largest:
             above.append(
                 f"{workload}: the {bound.tier} would carry {rate(bound.requests_per_s)} requests/s, far above what is drawn"
             )
         elif task.first.links_built:
+            bounds.append(f"{workload}: {bound.text}")
             drawn.append(Line(f"bound of {bound.tier}", (Mark(left, bound.requests_per_s),), BOUND, "level"))
         if task.first.links_built and len(group) == 1:
             drawn += [
@@ -182,6 +183,8 @@ def _throughput(task: Task, lines: Sequence[Series]) -> Figure | None:
         method(cells)
         + " Dotted: N / R from the measured response times; where it leaves the line, clients or time are lost."
     )
+    if bounds:
+        text += f" What the tightest links carry: {'; '.join(bounds)}."
     if above:
         text += f" {'; '.join(above).capitalize()}."
     return figure(task, "throughput", f"Throughput {_over_words(lines)}", panels, text)
@@ -376,7 +379,7 @@ def _maxima(task: Task, lines: Sequence[Series]) -> Table:
     for one in lines:
         maximum = maximum_over(task, [one])
         cell = maximum.cell
-        bound = tightest(cell.settings, one.sweep.study.topology.built_links) if one.sweep.links_built else None
+        bound = tightest_of(cell, one.sweep.study.topology.built_links) if one.sweep.links_built else None
         fitting = [found for found in _printed(task) if not one.event and found.fits(cell)]
         printed: list[Printed | None] = [*fitting] or [None]
         for found in printed:
@@ -387,7 +390,7 @@ def _maxima(task: Task, lines: Sequence[Series]) -> Table:
                     Value(cell.settings.clients),
                     Value.of(maximum.value, 0) if maximum.value else level_value(cell, throughput_of, digits=0),
                     level_value(cell, response_of, 1e3),
-                    bound.tier if bound else "no links here",
+                    bound.text if bound else "no links here",
                     Value(100 * maximum.throughput / bound.requests_per_s, digits=1) if bound else "–",
                     Value(found.throughput, digits=0) if found else "–",
                     Value(100 * (maximum.throughput / speed / found.throughput - 1), digits=1, signed=True)
@@ -578,8 +581,8 @@ def _stations(task: Task, lines: Sequence[Series]) -> Table:
         ]
     return Table(
         f"{task.spec.name}-stations",
-        "How busy each station was at the maximum of each series (the table of maxima says where): mean over runs. Workers and readers "
-        "wait inside for others.",
+        "How busy each station was at the maximum of each series (the table of maxima says where): mean over runs. Processors go by the "
+        "CPU quota of their machines where these have one, else by their threads. Workers and readers wait inside for others.",
         ("Workload", "Series", "Clients", "Station", "Used (%)", "Evidence"),
         tuple(rows),
         folded=True,

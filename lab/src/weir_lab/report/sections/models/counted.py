@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from weir_lab.design import Engine, Role
 from weir_lab.report.numbers.comparing import throughput_of
-from weir_lab.report.numbers.stations import link_bounds
+from weir_lab.report.numbers.stations import CPU_QUOTAS, link_bounds
 from weir_lab.theory.fitting.devices import Device
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _cpus(tier: str, spent_s: float, settings: Settings, testbed: TestbedRecord)
     share, together = _shared_out(tier, settings)
     if known and len(known) == len(quotas):
         quota = sum(known) / len(known)
-        return Device(f"{tier} CPUs", spent_s / share / quota, share, machines, 1, tier == "server", together)
+        return Device(CPU_QUOTAS[tier], spent_s / share / quota, share, machines, 1, tier == "server", together)
     threads = {
         "client": settings.client_threads * settings.instances,
         "proxy": settings.proxy_threads + (settings.workers or 0),

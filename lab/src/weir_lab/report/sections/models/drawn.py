@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weir_lab.report.common import figure
+from weir_lab.report.numbers.stations import CPU_QUOTAS
 from weir_lab.report.page.drawings.queues import Box, diagram_of
 from weir_lab.report.sections.models.networks import heavy_of
 from weir_lab.theory.fitting.devices import WORKERS
@@ -23,11 +24,14 @@ __all__ = ["drawing"]
 # On the way of a request from the clients to the workers.
 _ORDER = (
     "client CPUs",
+    CPU_QUOTAS["client"],
     "client uplinks",
     "network thread",
     "proxy CPUs",
+    CPU_QUOTAS["proxy"],
     "proxy uplinks",
     "server CPUs",
+    CPU_QUOTAS["server"],
     "server uplinks",
 )
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weir_lab.design import Engine
-from weir_lab.report.common import level_value, speed_note
+from weir_lab.report.common import level_value
 from weir_lab.report.numbers.comparing import level_of, response_of, throughput_of
 from weir_lab.report.numbers.readings import stage_s
 from weir_lab.report.page.blocks import Table, Value
@@ -204,13 +204,18 @@ def open_table(task: Task, lines: Sequence[Series]) -> Table | None:
         "server's rate; it comes from the largest throughput of the series, as the studies took it, or from how long a request held a "
         "worker at the fewest clients. Observed: utilization is λ times the time held over the workers, E[n] and E[nq] are λ times the "
         "times by the proxies' stamps; the probability of queueing is not observed. A response time is met within "
-        f"±{task.margins.prediction_response:g} %.{speed_note(task.first.speed)}",
+        f"±{task.margins.prediction_response:g} %.{_as_built(task.first.speed)}",
         (
             "Series", "Clients", "", "μ from", "λ (1/s)", "μ (1/s)", "ρ", "E[n]", "E[nq]", "E[r] (ms)", "E[w] (ms)", "P(queue)",
             "E[r] observed over predicted (%)", "E[r]", "Reason",
         ),
         tuple(rows),
     )  # fmt: skip
+
+
+def _as_built(speed: float) -> str:
+    """That rates and times are those of the slowed machines, and no number of the study stands here."""
+    return "" if speed == 1.0 else f" All rates and times are those measured here, at {speed:g} of the study's speed."
 
 
 def _observed(series: Series, cell: CellReadings) -> tuple[Entry, ...]:

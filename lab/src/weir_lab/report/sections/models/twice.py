@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weir_lab.report.numbers.stations import CPU_QUOTAS
 from weir_lab.report.page.blocks import Table, Value
 from weir_lab.report.sections.models.layouts import fits_of
 from weir_lab.report.sections.models.networks import heavy_of
@@ -11,7 +12,7 @@ from weir_lab.theory.fitting.devices import Twice, twice_of
 from weir_lab.theory.units import number, signed_percent
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from weir_lab.design.whole.sets import Margins
     from weir_lab.report.common import Task
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["sentence", "twice_at", "twice_of_fullest", "twice_table"]
 
-# What other sections call stations, which count threads where these count quotas.
-_ALSO = {"memcached threads": "server CPUs", "proxy threads": "proxy CPUs", "load generators": "client CPUs"}
+# What other sections call the processors of a tier where it has no quota.
+_ALSO = {"memcached threads": "server", "proxy threads": "proxy", "load generators": "client"}
 
 
 def twice_at(
@@ -36,12 +37,18 @@ def twice_at(
     for fit in fits_of(sweeps, margins):
         found = next((one for one in fit.predictions if one.cell is cell), None)
         if found is not None and fit.fitted is not None:
-            asked = _ALSO.get(station, station) or found.solved.fullest
+            asked = _named(station, found.solved.utilization) or found.solved.fullest
             if asked not in found.solved.utilization:
                 return None
             population = cell.settings.population
             return twice_of(fit.fitted.system(population, found.workers or None), population, asked)
     return None
+
+
+def _named(station: str, known: Collection[str]) -> str:
+    """A station by the name that the network has for it."""
+    tier = _ALSO.get(station, "")
+    return next((name for name in (f"{tier} CPUs", CPU_QUOTAS.get(tier, "")) if tier and name in known), station)
 
 
 def twice_of_fullest(fit: LayoutFit) -> Twice | None:
