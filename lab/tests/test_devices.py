@@ -199,3 +199,39 @@ def test_a_fit_says_what_it_lacks() -> None:
         fit_devices([cell, replace(cell, population=8, devices=())])
     with pytest.raises(ValueError, match="finite time"):
         Device("link", float("inf"))
+
+
+def test_a_device_whose_time_is_known_keeps_it_and_delays_are_never_below_those_that_were_built() -> None:
+    short = tuple(
+        replace(one, service_s=one.service_s * 1.1, known=one.name == "server uplinks") for one in SYSTEM.devices
+    )
+    cells = [replace(seen(key), devices=short) for key in KEYS if is_kept(key)]
+    built = (1.5 * SYSTEM.outside_s, 0.5 * SYSTEM.inside_s)
+    found = fit_devices(cells, built)
+    assert found.fitted == "server uplinks"
+    assert found.factor == 1.0
+    assert found.outside_s >= built[0]
+    assert found.inside_s >= built[1]
+    most = next(one for one in short if one.name == "server uplinks").capacity_per_s
+    assert found.solve(500, 8).throughput_per_s <= most * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize("burst", [0.0, 0.05])
+def test_a_bucket_is_passed_at_once_after_a_pause_and_carries_no_more_than_its_rate(burst: float) -> None:
+    link = Device("link", 0.01, burst_s=burst)
+    idle = simulate_system(System((link,), 1.0, built_s=(1.0, 0.0)), 1, 2_000, np.random.default_rng(1), ["link"])
+    # One client is away for a second: it finds a full bucket, or waits for its own transmission.
+    assert idle.response_s == pytest.approx(1.0 if burst else 1.01, abs=1e-6)
+    full = simulate_system(System((link,), 1.0, built_s=(1.0, 0.0)), 400, 20_000, np.random.default_rng(1), ["link"])
+    assert full.throughput_per_s.mean == pytest.approx(100.0, rel=0.02)
+
+
+def test_clients_that_have_machines_of_their_own_share_them_out_evenly() -> None:
+    """Where each request takes any of three links, some stand empty while others have a queue."""
+    links = Device("client uplinks", 0.3, count=3)
+    any_one, own = (
+        simulate_system(System((replace(links, own=own),), 0.1), 6, 6_000, np.random.default_rng(2), ["client uplinks"])
+        for own in (False, True)
+    )
+    assert own.throughput_per_s.mean > 1.05 * any_one.throughput_per_s.mean
+    assert own.throughput_per_s.mean == pytest.approx(10.0, rel=0.03)

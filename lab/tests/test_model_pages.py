@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from synthetic_networks import CLIENTS, SYSTEM, WORKERS, measured, write_networks
+from weir_lab.bench.network.namespaces import Link
 from weir_lab.design.whole.sets import DEFAULT_MARGINS, SectionSpec
+from weir_lab.records.places import MachineRecord, TestbedRecord
 from weir_lab.report.common import Task, series_of
 from weir_lab.report.numbers.readings import read_cells
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
@@ -17,15 +19,16 @@ from weir_lab.report.page.drawings.queues import Box, diagram_of, draw_diagram
 from weir_lab.report.page.html import figure_html
 from weir_lab.report.sections import models
 from weir_lab.report.sections.models import layouts
-from weir_lab.report.sections.models.counted import devices_of
+from weir_lab.report.sections.models.counted import built_delays, burst_s, devices_of
 from weir_lab.report.sections.models.drawn import drawing
 from weir_lab.report.sections.models.layouts import fits_of
 from weir_lab.report.sections.models.networks import point
 from weir_lab.report.sections.models.open_stations import loads_of, open_models
 from weir_lab.report.sections.models.printed import printed_networks, printed_open
 from weir_lab.report.sections.models.twice import sentence, twice_at
+from weir_lab.report.sections.models.words import off, over_text
 from weir_lab.theory.fitting.devices import fit_devices
-from weir_lab.theory.fitting.meeting import Verdict
+from weir_lab.theory.fitting.meeting import Meeting, Verdict
 from weir_lab.theory.queueing import mm1, mmm
 
 if TYPE_CHECKING:
@@ -79,7 +82,7 @@ def test_what_a_request_takes_of_each_device_is_counted(sweep: SweepReadings) ->
     assert {one.name: one.service_s for one in devices} == pytest.approx(
         {one.name: one.service_s for one in SYSTEM.devices}, rel=0.01
     )
-    assert {one.name for one in devices if one.inside} == {"server CPUs", "server uplinks"}
+    assert {one.name for one in devices if one.inside} == {"memcached CPU quotas", "server uplinks"}
 
 
 def test_half_of_the_cells_are_held_out_by_rule_and_predicted(sweep: SweepReadings, blocks: list[Block]) -> None:
@@ -162,9 +165,9 @@ def test_stations_tell_visits_demands_and_utilization_as_it_was(blocks: list[Blo
     assert number_in(workers[8]) == pytest.approx(number_in(workers[9]), abs=4.0)
     # Everybody is somewhere; a request at the stations inside is at its worker, too.
     outside = (
-        "client CPUs",
+        "client CPU quotas",
         "client uplinks",
-        "proxy CPUs",
+        "proxy CPU quotas",
         "proxy uplinks",
         "network thread",
         "workers",
@@ -257,7 +260,7 @@ def test_the_drawing_has_every_station_and_its_numbers(blocks: list[Block]) -> N
     ):
         assert text in page, text
     assert 'class="panels wide"' in page
-    assert table(blocks, "models-diagram-data").rows[0][2] == "client CPUs"
+    assert table(blocks, "models-diagram-data").rows[0][2] == "client CPU quotas"
     names = [one.name for one in blocks if isinstance(one, Figure)]
     assert names == ["models-diagram", "models-networks-throughput", "models-networks-response"]
 
@@ -288,7 +291,7 @@ def test_twice_of_a_station_is_a_value_that_other_sections_can_ask_for(
     assert twice_at((sweep,), cell, DEFAULT_MARGINS, "nobody") is None
     threads = twice_at((sweep,), cell, DEFAULT_MARGINS, "memcached threads")
     assert threads is not None
-    assert threads.station == "server CPUs"
+    assert threads.station == "memcached CPU quotas"
     (row,) = table(blocks, "models-twice").rows
     assert number_in(row[6]) == pytest.approx(found.throughput_percent)
 
@@ -324,3 +327,34 @@ def test_what_is_missing_is_said_and_nothing_raises(tmp_path: Path) -> None:
     one_level = [run.name for cell in sweep.cells for run in cell.runs if run.settings.clients == 4]
     made = models.build(task_of(read_cells("net.toml", sweep.folder, one_level)))
     assert "are too few to fit a network to half of them" in words(made)
+
+
+@pytest.mark.parametrize("mbit_s", [20.2, 40.2, 160.8, 1000.0])
+def test_bursts_are_those_of_the_testbeds_links(mbit_s: float) -> None:
+    assert burst_s(mbit_s) == pytest.approx(8 * Link(mbit_s).burst_bytes / (mbit_s * 1e6), rel=1e-4)
+
+
+def test_built_delays_are_those_of_both_ways_and_the_shortest_of_a_tier() -> None:
+    machines = [
+        MachineRecord(name=name, address="10.0.0.1", delay_ms=delay)
+        for name, delay in (("client-0", 1.6), ("client-1", 1.8), ("proxy-0", 1.75), ("server-0", 1.9))
+    ]
+    assert built_delays(TestbedRecord(kind="netns", machines=machines, round_trips=[])) == pytest.approx((3.35e-3, 3.65e-3))
+    assert built_delays(None) == (0.0, 0.0)
+
+
+def test_many_times_what_was_predicted_is_said_as_times_and_not_as_percents() -> None:
+    assert over_text(Meeting(Verdict.MISSED, 236_495.0)) == "2,366 times"
+    assert over_text(Meeting(Verdict.MISSED, -47.2)) == "47 % below"
+    assert over_text(Meeting(Verdict.MET, 2.7)) == "2.7 % above"
+    assert off(Meeting(Verdict.MISSED, 236_495.0)) == "2,366 times"
+    assert isinstance(off(Meeting(Verdict.MISSED, -2.7)), Value)
+
+
+def test_both_service_rates_are_said_and_rates_stand_as_they_were_measured(blocks: list[Block]) -> None:
+    text = next(one for one in blocks if isinstance(one, Text) and one.text == "What the models say:")
+    opened = [point for point in text.points if "queue and service observed" in point]
+    assert opened
+    assert all("μ from the largest throughput" in one and "μ from the fewest clients" in one for one in opened)
+    assert "At the study's speed" not in table(blocks, "models-open").caption
+    assert re.search(r"Whatever their intervals say, \d+ of \d+ lie within 5 % of throughput", " ".join(text.points))

@@ -235,7 +235,7 @@ class CellReadings:
 
     cell: Cell
     runs: tuple[Reading, ...]
-    among: tuple[CellReadings, ...] = ()
+    among: tuple[CellReadings, ...] = field(default=(), repr=False)
 
     @property
     def settings(self) -> Settings:

@@ -5,8 +5,8 @@
     clients ─▶ delay, devices outside ─▶ │ queue │ ─▶ workers, each held: [ delay, devices inside ] ─▶ clients
 
 What a request takes of each device is counted: CPU time over its quota, bytes over a link's rate. Three numbers cannot be counted and are
-fitted: the delay outside, the delay inside, and how far the fullest device is from its count (a link carries headers, a quota is kept in
-pieces). The fit sees the cells that it is given: throughputs and response times, and how long a request holds its worker at the fewest
+fitted: the delays outside and inside beyond those that were built, and how far the fullest device is from its count (a quota is kept in
+pieces). A device whose time is ``known`` (all bytes on the wire over the rate that was built) keeps it. The fit sees the cells that it is given: throughputs and response times, and how long a request holds its worker at the fewest
 clients. What a request waits for a worker while others are free (threads that wake up) is delay outside. CPU time per request changes with
 the load, so a cell that was not seen has what its neighbours in population had.
 
@@ -64,7 +64,9 @@ class Device:
 
     ``service_s`` is one visit's; a request makes ``visits`` to all of them together, one after the other to devices that take turns. Where
     it is at all of them at once (``together``: a write to each replica) the time of one counts, and ``visits`` is their number. ``inside``
-    devices are visited while a worker is held.
+    devices are visited while a worker is held. The time of a device that is ``known`` is not fitted.
+    ``burst_s`` is how much time's worth a link that is a token bucket lets through at once after a pause: product form knows no such thing,
+    a simulation with constant times does. Of devices that are its ``own`` a client always uses the same one, as that of its machine; of others any.
     """
 
     name: str
@@ -74,6 +76,9 @@ class Device:
     servers: int = 1
     inside: bool = False
     together: bool = False
+    known: bool = False
+    own: bool = False
+    burst_s: float = 0.0
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.service_s < math.inf or self.count < 1 or self.servers < 1 or not self.visits >= 0.0:
@@ -160,13 +165,17 @@ class Solved:
 
 @dataclass(frozen=True)
 class System:
-    """Devices, delays and workers with their numbers: everything that a prediction needs but the number of clients."""
+    """Devices, delays and workers with their numbers: everything that a prediction needs but the number of clients.
+
+    Of both delays ``built_s`` are always the same (a delay device's); the rest differs from request to request.
+    """
 
     devices: tuple[Device, ...]
     outside_s: float
     inside_s: float = 0.0
     away_s: float = 0.0
     workers: int | None = None
+    built_s: tuple[float, float] = (0.0, 0.0)
 
     def device(self, name: str) -> Device:
         """One of them."""
@@ -223,6 +232,7 @@ class Fitted:
     factor: float
     worst_seen: float
     cells: tuple[SeenCell, ...]
+    built_s: tuple[float, float] = (0.0, 0.0)
 
     @property
     def shows_what_it_saw(self) -> bool:
@@ -241,18 +251,19 @@ class Fitted:
         devices = tuple(
             replace(one, service_s=one.service_s * (self.factor if one.name == self.fitted else 1.0)) for one in counted
         )
-        return System(devices, self.outside_s, self.inside_s, self.away_s, workers)
+        return System(devices, self.outside_s, self.inside_s, self.away_s, workers, self.built_s)
 
     def solve(self, population: int, workers: int | None) -> Solved:
         """What it says of a cell."""
         return self.system(population, workers).solve(population)
 
 
-def fit_devices(cells: Sequence[SeenCell]) -> Fitted:
+def fit_devices(cells: Sequence[SeenCell], built_s: tuple[float, float] = (0.0, 0.0)) -> Fitted:
     """Fit the delays and the fullest device's time to cells; they may differ in clients and in workers, not in their kinds of devices.
 
     Least squares of log errors of throughput and response time, in units of what a prediction may be off (5 % and 10 %). Where workers are
-    held, the time at the fewest clients is fitted, too: it parts the delay inside from that outside. Needs two populations.
+    held, the time at the fewest clients is fitted, too: it parts the delay inside from that outside. Needs two populations. ``built_s`` are
+    the delays outside and inside that packets certainly have: what is fitted comes on top. Where no worker is held both are outside.
     """
     from scipy.optimize import least_squares  # slow to load, and most commands do not need it
 
@@ -270,15 +281,17 @@ def fit_devices(cells: Sequence[SeenCell]) -> Fitted:
     counted = sum(one.demand_s * (1 if one.together else one.count) for one in light.devices if not one.inside)
     held = sum(one.demand_s * (1 if one.together else one.count) for one in light.devices if one.inside)
     rest = light.response_s - counted - (crew if crew is not None else held)
-    starts = [max(0.05 * light.response_s, rest)]
+    least = built_s if light.workers is not None else (sum(built_s), 0.0)
+    starts = [max(0.05 * light.response_s, rest - least[0])]
     if light.workers is not None:
-        starts.append(max(0.05 * light.response_s, (crew if crew is not None else 0.5 * light.response_s) - held))
+        within = (crew if crew is not None else 0.5 * light.response_s) - held
+        starts.append(max(0.05 * light.response_s, within - least[1]))
 
     def made(parameters: NDArray[np.float64]) -> Fitted:
         times = np.exp(np.clip(parameters[:-1], *_TIMES))
-        factor = math.exp(float(np.clip(parameters[-1], *_FACTORS)))
-        inside = float(times[1]) if times.size > 1 else 0.0
-        return Fitted(float(times[0]), inside, away, busiest.name, factor, 0.0, tuple(ordered))
+        factor = 1.0 if busiest.known else math.exp(float(np.clip(parameters[-1], *_FACTORS)))
+        inside = least[1] + float(times[1]) if times.size > 1 else 0.0
+        return Fitted(least[0] + float(times[0]), inside, away, busiest.name, factor, 0.0, tuple(ordered), least)
 
     def errors(parameters: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.concatenate((_errors(made(parameters)), [float(parameters[-1]) / _FACTOR_DOUBT]))

@@ -56,7 +56,10 @@ def simulate_system(
 
 
 def simulate_fitted(fitted: Fitted, population: int, workers: int | None, requests: int) -> SimulatedSystem:
-    """A fitted system with this many clients and workers, where every visit to a device takes its mean. The seed follows from the cell."""
+    """A fitted system with this many clients and workers, where every visit to a device takes its mean, and a delay that was built its own.
+
+    The seed follows from the cell.
+    """
     system = fitted.system(population, workers)
     rng = np.random.default_rng([population, workers or 0])
     return simulate_system(system, population, requests, rng, [device.name for device in system.devices])
@@ -112,17 +115,23 @@ class _Draws:
 
 
 # What a client does at a step of its path.
-_AWAY, _DEVICE, _TAKE, _GIVE = range(4)
+_AWAY, _DEVICE, _TAKE, _GIVE, _BUCKET = range(5)
 
 
 @dataclass(frozen=True)
 class _Step:
-    """One step of the path: its mean time, whether that is constant, and the places of a device with their servers."""
+    """One step of the path: its mean time, whether that is constant, and the places of a device with their servers.
+
+    ``least_s`` is always a part of a delay; what is beyond it has exponential times. A bucket lets ``burst_s`` of its time through at once.
+    """
 
     kind: int
     mean_s: float = 0.0
     constant: bool = False
     places: tuple[int, ...] = ()
+    own: bool = False
+    burst_s: float = 0.0
+    least_s: float = 0.0
 
 
 class _World:
@@ -137,16 +146,19 @@ class _World:
         behind = [self._device(one, constant) for one in used if one.inside and crewed]
         delay = system.outside_s + system.away_s + (0.0 if crewed else system.inside_s)
         # A delay, devices, and with a crew: its queue, devices, a delay, and the end of the crew's work.
-        self._steps = [_Step(_AWAY, delay), *before]
+        outside, inside = system.built_s if crewed else (sum(system.built_s), 0.0)
+        self._steps = [_Step(_AWAY, max(0.0, delay - outside), least_s=outside), *before]
         if crewed:
-            self._steps += [_Step(_TAKE), *behind, _Step(_AWAY, system.inside_s), _Step(_GIVE)]
+            kept = _Step(_AWAY, max(0.0, system.inside_s - inside), least_s=inside)
+            self._steps += [_Step(_TAKE), *behind, kept, _Step(_GIVE)]
 
     def _device(self, device: Device, constant: frozenset[str]) -> _Step:
         machines = 1 if device.together else device.count
         places = tuple(range(len(self._free), len(self._free) + machines))
         self._free += [device.servers] * machines
         mean_s = device.service_s * (1.0 if device.together else device.visits)
-        return _Step(_DEVICE, mean_s, device.name in constant, places)
+        bucket = device.burst_s > 0.0 and device.name in constant
+        return _Step(_BUCKET if bucket else _DEVICE, mean_s, device.name in constant, places, device.own, device.burst_s)
 
     def run(self, requests: int) -> SimulatedSystem:
         """All requests, and the means behind the warm-up."""
@@ -166,6 +178,8 @@ class _World:
         steps, exponential, below = self._steps, self._draws.exponential, self._draws.below
         kinds, means = [one.kind for one in steps], [one.mean_s for one in steps]
         constant, places = [one.constant for one in steps], [one.places for one in steps]
+        least, own = [one.least_s for one in steps], [one.own for one in steps]
+        earned, bursts = [0.0] * len(self._free), [one.burst_s for one in steps]
         free, crew_free = list(self._free), self._system.workers or 0
         waiting: list[deque[int]] = [deque() for _ in free]
         crew_waiting: deque[int] = deque()
@@ -173,7 +187,7 @@ class _World:
         asked, taken = [0.0] * self._population, [0.0] * self._population
         done, queued, held = list[float](), list[float](), list[float]()
         # Of events at one instant, that comes first which was known first.
-        events = [(means[0] * exponential(), serial, serial) for serial in range(self._population)]
+        events = [((least[0] + means[0]) * exponential(), serial, serial) for serial in range(self._population)]
         heapq.heapify(events)
         serial, last = self._population, len(steps)
         while len(done) < requests:
@@ -197,11 +211,19 @@ class _World:
                     here = 0
                 step[client] = here
                 kind = kinds[here]
-                if kind == _DEVICE:
+                if kind in (_DEVICE, _BUCKET):
                     machines = places[here]
-                    place = machines[below(len(machines))] if len(machines) > 1 else machines[0]
+                    if own[here] or len(machines) == 1:
+                        place = machines[client % len(machines)]
+                    else:
+                        place = machines[below(len(machines))]
                     at[client] = place
-                    if free[place]:
+                    if kind == _BUCKET:
+                        # When all that was sent so far and this has its tokens, less those that a pause leaves.
+                        earned[place] = max(earned[place], now) + means[here]
+                        heapq.heappush(events, (max(now, earned[place] - bursts[here]), serial, client))
+                        serial += 1
+                    elif free[place]:
                         free[place] -= 1
                         later = now + (means[here] if constant[here] else means[here] * exponential())
                         heapq.heappush(events, (later, serial, client))
@@ -209,7 +231,7 @@ class _World:
                     else:
                         waiting[place].append(client)
                 elif kind == _AWAY:
-                    heapq.heappush(events, (now + means[here] * exponential(), serial, client))
+                    heapq.heappush(events, (now + least[here] + means[here] * exponential(), serial, client))
                     serial += 1
                 elif kind == _TAKE:
                     asked[client] = now

@@ -83,6 +83,7 @@ def calibrated_blocks(task: Task, every: Sequence[tuple[Series, ClientSeries]]) 
         tuple(rows),
     )  # fmt: skip
     reported = (
-        f"Predictions of the calibrated models: throughput {tally_text(rates)}; response time {tally_text(times)}."
+        f"Predictions of the calibrated models: throughput {tally_text(rates)}; response time {tally_text(times)}. Each of these levels "
+        "lies between two that the model saw: this is interpolation, and says nothing of other numbers of clients, workers or machines."
     )
     return [table, Text(f"{reported} Misses of the throughput:" if points else reported, tuple(points))]

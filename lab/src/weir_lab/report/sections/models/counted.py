@@ -21,12 +21,16 @@ if TYPE_CHECKING:
     from weir_lab.records.places import TestbedRecord
     from weir_lab.report.numbers.readings import CellReadings, Reading, SweepReadings
 
-__all__ = ["SHARED", "devices_of"]
+__all__ = ["SHARED", "built_delays", "burst_s", "devices_of"]
 
 SHARED = "CPUs of this machine"
 """The station of roles that have no CPUs of their own."""
 
 _ROLES = {"client": Role.CLIENT, "proxy": Role.PROXY, "server": Role.SERVERS}
+# A client's connection goes from one machine to one proxy, and stays; which server it asks is another at each request.
+_OWN = {"client", "proxy"}
+# As `bench.network.namespaces` fills its buckets.
+_BURST_S, _BURST_BYTES_MIN = 0.004, 16_384
 # From this share of writes on a proxy's uplink carries mostly what its workers wait for.
 _WRITES = 0.5
 
@@ -52,7 +56,7 @@ def devices_of(cell: CellReadings, sweep: SweepReadings) -> tuple[tuple[Device, 
                 found.append(_cpus(tier, spent, cell.settings, testbed))
     thread = _mean(cell.of(_network_thread_s))
     if thread is not None:
-        found.append(Device("network thread", thread, count=cell.settings.proxies))
+        found.append(Device("network thread", thread, count=cell.settings.proxies, own=True))
     elif cell.settings.engine is not Engine.EVENT:
         missing.append("CPU time of the network thread is not recorded")
     if testbed is not None and sweep.links_built:
@@ -63,6 +67,24 @@ def devices_of(cell: CellReadings, sweep: SweepReadings) -> tuple[tuple[Device, 
     return tuple(found), tuple(missing)
 
 
+def built_delays(testbed: TestbedRecord | None) -> tuple[float, float]:
+    """Delays in seconds that the testbed gives every request: outside (to the proxy and back to the client), inside (servers and back).
+
+    A machine's delay is that of what it receives. Of a tier whose machines differ the shortest counts: it is certain.
+    """
+    least: dict[str, float] = {}
+    for machine in testbed.machines if testbed is not None else []:
+        tier, delay = machine.name.partition("-")[0], (machine.delay_ms or 0.0) / 1e3
+        least[tier] = min(delay, least.get(tier, delay))
+    proxy = least.get("proxy", 0.0)
+    return proxy + least.get("client", 0.0), proxy + least.get("server", 0.0)
+
+
+def burst_s(mbit_s: float) -> float:
+    """Seconds' worth of a link of the testbed netns that pass at once after a pause: its buckets hold 4 ms, and 16 KiB at least."""
+    return max(_BURST_S, 8 * _BURST_BYTES_MIN / (mbit_s * 1e6))
+
+
 def _cpus(tier: str, spent_s: float, settings: Settings, testbed: TestbedRecord) -> Device:
     """The CPUs of a tier: as fast as their quota, or one for each thread."""
     machines = _machines(tier, settings)
@@ -71,13 +93,13 @@ def _cpus(tier: str, spent_s: float, settings: Settings, testbed: TestbedRecord)
     share, together = _shared_out(tier, settings)
     if known and len(known) == len(quotas):
         quota = sum(known) / len(known)
-        return Device(CPU_QUOTAS[tier], spent_s / share / quota, share, machines, 1, tier == "server", together)
+        return Device(CPU_QUOTAS[tier], spent_s / share / quota, share, machines, 1, tier == "server", together, own=tier in _OWN)
     threads = {
         "client": settings.client_threads * settings.instances,
         "proxy": settings.proxy_threads + (settings.workers or 0),
         "server": settings.server_threads,
     }
-    return Device(f"{tier} CPUs", spent_s / share, share, machines, threads[tier], tier == "server", together)
+    return Device(f"{tier} CPUs", spent_s / share, share, machines, threads[tier], tier == "server", together, own=tier in _OWN)
 
 
 def _links(cell: CellReadings, sweep: SweepReadings, testbed: TestbedRecord) -> tuple[list[Device], bool]:
@@ -95,7 +117,10 @@ def _links(cell: CellReadings, sweep: SweepReadings, testbed: TestbedRecord) -> 
         machines = _machines(tier, settings)
         if wire is not None and known:
             service = 8e-6 * wire / (sum(known) / len(known)) / share
-            found.append(Device(name, service, share, machines, 1, inside, together))
+            burst = burst_s(sum(known) / len(known)) if testbed.kind == "netns" else 0.0
+            found.append(
+                Device(name, service, share, machines, 1, inside, together, known=True, own=tier in _OWN, burst_s=burst)
+            )
         elif name in payload:
             by_payload = True
             # What the machine could send counts, which may differ from what the study asked for.

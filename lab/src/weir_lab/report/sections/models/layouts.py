@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from weir_lab.design import Engine, RequestPath
 from weir_lab.report.common import level_name, workload_name
 from weir_lab.report.numbers.comparing import level_of, response_of, throughput_of
-from weir_lab.report.sections.models.counted import devices_of
+from weir_lab.report.sections.models.counted import built_delays, devices_of
 from weir_lab.report.sections.models.open_stations import held_s
 from weir_lab.report.sections.models.words import no_miss
 from weir_lab.theory.fitting.devices import WORKERS, SeenCell, fit_devices
@@ -177,7 +177,7 @@ def _fit(layout: Layout, margins: Margins) -> LayoutFit:
     if any(cell.workers is not None and cell.held_s is None for cell in kept.values()):
         notes["the proxies' stamps are missing in some cells: how long a worker is held is not fitted there"] = None
     try:
-        fitted = fit_devices(list(kept.values()))
+        fitted = fit_devices(list(kept.values()), built_delays(layout.sweep.testbed))
     except ValueError as error:
         return LayoutFit(layout, None, (), tuple(notes), f"no network could be fitted: {error}")
     simulated = not fitted.shows_what_it_saw and worst_simulated(fitted, _SIMULATED) < _BETTER * fitted.worst_seen

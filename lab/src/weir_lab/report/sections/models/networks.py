@@ -14,7 +14,7 @@ from weir_lab.report.page.charts import LOOKS, Axis, Line, Look, Mark, Panel
 from weir_lab.report.sections.models.open_stations import HEAVY_CLIENTS, LIGHT_CLIENTS
 from weir_lab.report.sections.models.words import off, rule_text, shown
 from weir_lab.theory.fitting.devices import INSIDE, OUTSIDE, WORKERS
-from weir_lab.theory.fitting.meeting import tally_text
+from weir_lab.theory.fitting.meeting import RESPONSE_PERCENT, THROUGHPUT_PERCENT, tally_text
 from weir_lab.theory.units import count_text, number
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ __all__ = [
     "stations_table",
     "table_of_cells",
     "total",
+    "whatever_intervals_say",
 ]
 
 STUDIED_WORKERS = 32
@@ -88,6 +89,26 @@ def total(fits: Sequence[LayoutFit]) -> str:
     )
 
 
+def whatever_intervals_say(fits: Sequence[LayoutFit]) -> str:
+    """How many held-out cells cannot tell for want of a second run, and how many are near whatever intervals say; empty without any."""
+    held = [one for fit in fits for one in fit.held_out]
+    if not held:
+        return ""
+    single = sum(len(one.cell.runs) < 2 for one in held)
+    near = sum(
+        abs(one.x_meeting.percent) <= THROUGHPUT_PERCENT and abs(one.r_meeting.percent) <= RESPONSE_PERCENT for one in held
+    )
+    alone = (
+        f"Of the cells that were held out {single} {'has' if single == 1 else 'have'} a single run, which has no interval and cannot tell. "
+        if single
+        else ""
+    )
+    return (
+        f"{alone}Whatever their intervals say, {near} of {len(held)} lie within {THROUGHPUT_PERCENT:g} % of throughput and {RESPONSE_PERCENT:g} % of "
+        "response time."
+    )
+
+
 def point(fit: LayoutFit) -> str:
     """A sentence for a layout: how its held-out cells were met, and how far off predictions were."""
     held = fit.held_out
@@ -110,7 +131,8 @@ def _form(fit: LayoutFit) -> str:
     if fit.simulated:
         return (
             f" Product form does not show all that it was fitted to (largest error {worst}). A simulation event by event with constant "
-            "times shows it with less than half of that error, and predictions come from that."
+            "times shows it with less than half of that error, and predictions come from that: it knows links that let a burst pass after "
+            "a pause, delays that are always the same, and clients that stay at their machine."
         )
     return f" Product form does not show all that it was fitted to (largest error {worst}); nor does a simulation with constant times."
 
@@ -166,7 +188,8 @@ def stations_table(task: Task, fits: Sequence[LayoutFit]) -> Table | None:
         f"{task.spec.name}-stations",
         f"Stations of the fitted networks at light and heavy load ({LIGHT_CLIENTS} and {HEAVY_CLIENTS} clients, or the fewest and the "
         f"most; {STUDIED_WORKERS} workers per proxy, or the most). V: visits of a request to one of the devices; D = V S. Counted: the "
-        "throughput that was measured times what a request took in this very cell. Delays are fitted. Of servers that are asked all at "
+        "throughput that was measured times what a request took in this very cell. Delays are those that were built and what "
+        "was fitted on top; links whose bytes were counted keep bytes over rate. Of servers that are asked all at "
         "once each is visited, and the time of one counts. Requests there are those of product form.",
         (
             "Layout", "N", "Station", "Devices", "Servers each", "V", "S (ms)", "D (ms)", "Utilization predicted (%)",

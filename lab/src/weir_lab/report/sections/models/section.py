@@ -9,9 +9,10 @@ from weir_lab.report.page.blocks import Text, Value
 from weir_lab.report.sections.models.calibrated import calibrated, calibrated_blocks
 from weir_lab.report.sections.models.drawn import drawing
 from weir_lab.report.sections.models.layouts import fits_of
-from weir_lab.report.sections.models.networks import figures, notes, point, stations_table, table_of_cells, total
-from weir_lab.report.sections.models.open_stations import LIGHTEST, inside_s, open_models, open_table
+from weir_lab.report.sections.models.networks import figures, notes, point, stations_table, table_of_cells, total, whatever_intervals_say
+from weir_lab.report.sections.models.open_stations import inside_s, open_models, open_table
 from weir_lab.report.sections.models.printed import printed_networks, printed_open
+from weir_lab.report.sections.models.words import over_text
 from weir_lab.report.sections.models.twice import sentence, twice_of_fullest, twice_table
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def build(task: Task) -> list[Block]:
     whole = total(fits)
     said = (
         ([whole] if whole and len(fits) > 1 else [])
+        + [one for one in [whatever_intervals_say(fits)] if one]
         + [point(fit) + _twice(fit) for fit in fits]
         + _open_points(task, opened)
     )
@@ -70,22 +72,23 @@ def _twice(fit: LayoutFit) -> str:
 
 
 def _open_points(task: Task, lines: Sequence[Series]) -> list[str]:
-    """What the open stations say at the heavy load, by the service rate that we fit."""
+    """What the open stations say at the heavy load, by either service rate, and why it is what it is."""
     points = []
     for one in lines:
         models = open_models(one, task.margins)
         heavy = max((model.clients for model in models), default=0)
         parts = []
         for model in models:
-            if model.origin != LIGHTEST or model.clients != heavy:
+            if model.clients != heavy:
                 continue
+            name = f"{model.model} with μ from the {model.origin}"
+            why = f": {model.reason}" if model.reason else ""
             if model.station is None:
-                parts.append(f"{model.model} has no steady state (missed)")
+                parts.append(f"{name} has no steady state (missed)")
             else:
                 r = model.station.mean_response_time_s
-                off_by = Value(model.meeting.percent, digits=0, signed=True).text
                 parts.append(
-                    f"{model.model} {Value(1e3 * r).text} ms (observed over predicted {off_by} %, {model.meeting.verdict})"
+                    f"{name} {Value(1e3 * r).text} ms (observed {over_text(model.meeting)} predicted, {model.meeting.verdict}{why})"
                 )
         if parts:
             cell = next(cell for cell in one.cells if cell.settings.clients == heavy)

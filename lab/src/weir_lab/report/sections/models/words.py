@@ -6,16 +6,19 @@ import math
 from typing import TYPE_CHECKING
 
 from weir_lab.report.page.blocks import Value
+from weir_lab.theory.units import number
 
 if TYPE_CHECKING:
     from weir_lab.report.common import Task
     from weir_lab.report.page.blocks import Entry
     from weir_lab.theory.fitting.meeting import Meeting
 
-__all__ = ["no_miss", "off", "rule_text", "shown"]
+__all__ = ["no_miss", "off", "over_text", "rule_text", "shown"]
 
 # More than this nobody measures.
 _TIMES_MAX = 1000.0
+# From here on a ratio is written as one.
+_PERCENT_MAX = 900.0
 # What is smaller is not written out.
 _SMALLEST = 1e-4
 
@@ -30,9 +33,18 @@ def rule_text(task: Task) -> str:
     )
 
 
-def off(met: Meeting) -> Value:
-    """Observed over predicted less 1, in percent, with its interval."""
+def off(met: Meeting) -> Entry:
+    """Observed over predicted less 1, in percent, with its interval; many times as much in words, because nobody reads such percents."""
+    if met.percent >= _PERCENT_MAX:
+        return over_text(met)
     return Value(met.percent, met.low, met.high, 1, signed=True)
+
+
+def over_text(met: Meeting) -> str:
+    """How observed is to predicted: ``12 % above``, ``3.0 % below``, or ``24 times``, where percents would have four digits."""
+    if met.percent >= _PERCENT_MAX:
+        return f"{number(1.0 + met.percent / 100.0, 0)} times"
+    return f"{number(abs(met.percent), 0 if abs(met.percent) >= 10 else 1)} % {'above' if met.percent >= 0.0 else 'below'}"
 
 
 def no_miss(met: Meeting) -> str:
