@@ -32,9 +32,9 @@ QUOTA = 0.5
 # Two workers serve at most some 1,000 requests/s, because each is held for 1.9 ms; eight serve as many as the server's link, 2,500/s.
 SYSTEM = System(
     (
-        Device("client CPUs", 0.0001),
-        Device("proxy CPUs", 0.0002),
-        Device("server CPUs", 0.0003, inside=True),
+        Device("client CPU quotas", 0.0001),
+        Device("proxy CPU quotas", 0.0002),
+        Device("memcached CPU quotas", 0.0003, inside=True),
         Device("network thread", 0.00005),
         Device("client uplinks", 0.000008),
         Device("proxy uplinks", 0.00004),

@@ -143,10 +143,10 @@ def test_what_waits_for_a_worker_while_others_are_free_is_no_limit_of_the_worker
 
 def test_times_of_processors_that_change_with_the_load_are_taken_from_the_nearest_that_were_seen() -> None:
     def with_cpu(clients: int, seconds: float) -> SeenCell:
-        return SeenCell(clients, 100.0, clients / 100.0, (Device("proxy CPUs", seconds),))
+        return SeenCell(clients, 100.0, clients / 100.0, (Device("proxy CPU quotas", seconds),))
 
     found = fit_devices([with_cpu(4, 0.004), with_cpu(16, 0.001)])
-    raw = {size: found.system(size, None).device("proxy CPUs").service_s / found.factor for size in (2, 4, 8, 16, 64)}
+    raw = {size: found.system(size, None).device("proxy CPU quotas").service_s / found.factor for size in (2, 4, 8, 16, 64)}
     assert raw == pytest.approx({2: 0.004, 4: 0.004, 8: 0.002, 16: 0.001, 64: 0.001})
 
 
@@ -163,7 +163,7 @@ def test_twice_of_a_station_does_what_the_simulated_system_with_it_does(fitted: 
     assert half_of(fitted.system(64, 8), 64, WORKERS).throughput_percent < 0.0
     with pytest.raises(ValueError, match="no workers"):
         twice_of(System((Device("link", 0.1),), 1.0), 3, WORKERS)
-    with pytest.raises(ValueError, match="disk is no device of this system; there are client CPUs"):
+    with pytest.raises(ValueError, match="disk is no device of this system; there are client CPU quotas"):
         twice_of(fitted.system(64, 8), 64, "disk")
 
 
@@ -180,15 +180,15 @@ def test_where_times_are_constant_the_simulation_shows_what_product_form_does_no
 
 
 def test_several_devices_take_turns_and_replicas_are_asked_at_once() -> None:
-    two = System((Device("proxy CPUs", 0.001, count=2),), outside_s=0.01)
-    one = System((Device("proxy CPUs", 0.001),), outside_s=0.01)
+    two = System((Device("proxy CPU quotas", 0.001, count=2),), outside_s=0.01)
+    one = System((Device("proxy CPU quotas", 0.001),), outside_s=0.01)
     assert two.solve(200).throughput_per_s == pytest.approx(2.0 * one.solve(200).throughput_per_s, rel=0.01)
-    assert two.device("proxy CPUs").visit_ratio == 0.5
-    assert two.solve(20).jobs["proxy CPUs"] + two.solve(20).jobs[OUTSIDE] == pytest.approx(20.0)
-    copies = System((Device("server CPUs", 0.001, 3.0, 3, inside=True, together=True),), 0.01, 0.001, workers=4)
-    assert copies.solve(100).utilization["server CPUs"] <= 1.0
-    assert set(copies.solve(9).jobs) == {"server CPUs", OUTSIDE, INSIDE, WORKERS}
-    assert copies.device("server CPUs").capacity_per_s == pytest.approx(1000.0)
+    assert two.device("proxy CPU quotas").visit_ratio == 0.5
+    assert two.solve(20).jobs["proxy CPU quotas"] + two.solve(20).jobs[OUTSIDE] == pytest.approx(20.0)
+    copies = System((Device("memcached CPU quotas", 0.001, 3.0, 3, inside=True, together=True),), 0.01, 0.001, workers=4)
+    assert copies.solve(100).utilization["memcached CPU quotas"] <= 1.0
+    assert set(copies.solve(9).jobs) == {"memcached CPU quotas", OUTSIDE, INSIDE, WORKERS}
+    assert copies.device("memcached CPU quotas").capacity_per_s == pytest.approx(1000.0)
 
 
 def test_a_fit_says_what_it_lacks() -> None:

@@ -120,7 +120,7 @@ def test_where_product_form_fails_in_what_it_saw_the_simulation_predicts(
     sweep: SweepReadings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(layouts, "_SIMULATED", 2_000)
-    monkeypatch.setattr(layouts, "fit_devices", lambda cells: replace(fit_devices(cells), worst_seen=9.0))
+    monkeypatch.setattr(layouts, "fit_devices", lambda cells, built: replace(fit_devices(cells, built), worst_seen=40.0))
     (fit,) = fits_of.__wrapped__((sweep,), DEFAULT_MARGINS)
     assert fit.simulated
     assert "A simulation event by event with constant times shows it" in point(fit)
@@ -128,7 +128,7 @@ def test_where_product_form_fails_in_what_it_saw_the_simulation_predicts(
     assert full is not None
     assert full.solved.throughput_per_s == pytest.approx(measured(8, 64).throughput_per_s.mean, rel=0.1)
     assert full.solved.utilization["workers"] == pytest.approx(1.0, abs=0.02)
-    monkeypatch.setattr(layouts, "worst_simulated", lambda *_: 10.0)
+    monkeypatch.setattr(layouts, "worst_simulated", lambda *_: 100.0)
     (fit,) = fits_of.__wrapped__((sweep,), DEFAULT_MARGINS)
     assert not fit.simulated
     assert "nor does a simulation" in point(fit)

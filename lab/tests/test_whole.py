@@ -14,11 +14,12 @@ import pytest
 from synthetic_whole import HEADERS, Truth, write_whole
 from weir_lab.bench.sweep.sets import take_files
 from weir_lab.errors import ReportError
-from weir_lab.report.common import Task
+from weir_lab.report.common import BOUND, PRINTED, Task
 from weir_lab.report.numbers.readings import read_cells
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.arranging import arrange
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
+from weir_lab.report.page.charts import LOOKS
 from weir_lab.report.page.html import html_page
 from weir_lab.report.sections.smaller import build_links
 from weir_lab.report.sets import Sources, assemble, changes, verify, write_report
@@ -87,7 +88,7 @@ def test_the_summary_begins_with_where_each_workload_stops_and_the_others_open_o
     assert report.limits[0].startswith("All this comes from 121 valid runs in 11 sweeps")
     assert "Baseline" in [one.partition(":")[0] for one in report.details]
     page = unescape((folder / "small.html").read_text())
-    opened = re.search(r"<details><summary>What else was found</summary>(.*?)</details>", page, re.DOTALL)
+    opened = re.search(r'<details class="kept"><summary>What else was found</summary>(.*?)</details>', page, re.DOTALL)
     assert opened is not None
     assert all(one in opened[1] for one in report.details)
     text = (folder / "small.md").read_text()
@@ -130,6 +131,37 @@ def test_the_printed_value_stands_beside_ours_where_links_are_built(report: Repo
     assert printed.value == 2940.0
     assert "comparable where links limit" in maxima.caption
     assert "study's speed" not in maxima.caption
+
+
+def test_times_over_clients_that_are_multiples_are_drawn_as_multiples(report: Report) -> None:
+    found = [block for part in report.sections for block in part.blocks if isinstance(block, Figure)]
+    times = [one for one in found if one.name in ("direct-response", "full-response")]
+    assert times
+    assert all(panel.y.log is panel.x.log for one in times for panel in one.panels)
+
+
+def test_a_number_of_the_study_has_its_look_in_every_throughput_figure_and_one_name(report: Report) -> None:
+    found = [block for part in report.sections for block in part.blocks if isinstance(block, Figure)]
+    lines = [line for one in found if one.name.endswith("-throughput") for panel in one.panels for line in panel.lines]
+    printed = [line for line in lines if line.name == "printed by the study"]
+    bounds = [line for line in lines if line.name == "what the tightest links carry"]
+    assert printed
+    assert bounds
+    assert all(line.look == PRINTED and line.kind in ("level", "points") for line in printed)
+    assert {line.look for line in bounds} == {BOUND}
+    assert PRINTED.colour != LOOKS[1].colour
+    assert not any(line.name.startswith("bound of") for line in lines)
+
+
+def test_what_explains_the_page_is_printed_with_it_and_a_number_stays_with_its_half_width(report: Report) -> None:
+    page = html_page(report)
+    folds = re.findall(r"<details([^>]*)><summary>([^<]*)", page)
+    kept = {name for kind, name in folds if "kept" in kind}
+    assert {"What else was found", "What ran, and on which machine", "Words and letters of this page"} <= kept
+    assert "details:not([open], .more, .kept) { display: none; }" in page
+    cells = re.findall(r"<td>([^<]*±[^<]*)", page)
+    assert cells
+    assert not any(" ± " in one for one in cells if re.fullmatch(r"[\d.,+−]+ ± [\d.,]+\s*", one))
 
 
 def test_reads_and_writes_have_an_error_of_their_own(report: Report, folder: Path) -> None:

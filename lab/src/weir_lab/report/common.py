@@ -63,7 +63,7 @@ __all__ = [
 ]
 
 EVENT = Look("cx", "*", "")
-PRINTED = Look("c1", "D", "2 4")
+PRINTED = Look("c6", "D", "8 3 2 3")
 BOUND = Look("cp", "", "7 4")
 # Operations and stages have the same colour in every figure of every report.
 OPERATION_LOOKS = {"get": Look("c0", "o", ""), "set": Look("c1", "s", "6 3"), "multiget": Look("c2", "D", "2 2")}

@@ -204,7 +204,9 @@ def _html(block: Block, numbers: _Numbers, *, folded: bool) -> str:
         inner = _html_table(block)
         if not folded and not block.opens_on_demand:
             return inner
-        return f"<details><summary>{escape(_first_sentence(block.caption))}</summary>{inner}</details>"
+        # What words mean is wanted on paper, too.
+        kept = ' class="kept"' if block.name.endswith("-words") else ""
+        return f"<details{kept}><summary>{escape(_first_sentence(block.caption))}</summary>{inner}</details>"
     return _figure(block, numbers(block), numbers.own_runs(block), numbers.data_folder)
 
 
@@ -268,7 +270,7 @@ def _legend(figure: Figure) -> str:
         ]
     marks = [line.marks for panel in figure.panels for line in panel.lines]
     if any(mark.runs for line in marks for mark in line):
-        boxes.append('<label><input type="checkbox" class="kr" checked>single runs</label>')
+        boxes.append('<label><input type="checkbox" class="kr" checked>single runs, side by side at their mean</label>')
     if any(sum(len(mark.runs) > 1 for mark in line) > 1 for line in marks):
         boxes.append('<label><input type="checkbox" class="kj">joined by block</label>')
     return f'<div class="legend">{"".join(boxes)}</div>\n' if boxes else ""
@@ -292,6 +294,9 @@ def _markdown(block: Block) -> list[str]:
 def _cell(entry: Entry, *, whole: bool) -> str:
     """An entry as HTML; an interval that is to stay ``whole`` breaks from its number, and not in its middle."""
     text = escape(_entry(entry))
+    if isinstance(entry, Value):
+        # A number and its half width stay together; an interval after it may go to the next line.
+        text = text.replace(" ± ", "\u00a0±\u00a0")
     if not whole or not isinstance(entry, Value):
         return text
     first, space, interval = text.partition(" ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -45,7 +46,7 @@ from weir_lab.theory.histogram import Histogram
 from weir_lab.theory.units import count_text, number, rate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from weir_lab.report.numbers.readings import CellReadings, Reading
     from weir_lab.report.page.blocks import Block, Entry
@@ -62,6 +63,8 @@ _AXES = {
 # A bound this many times above all that was measured would leave no room for the data.
 _BOUND_SHOWN_MAX = 2.5
 _RATE, _TIME = "Throughput (requests/s)", "Response time (ms)"
+# Series whose means are nowhere further apart than this cannot be told apart in a figure.
+_ALIKE = 0.03
 _PERCENTS = (1.0, 5.0, 50.0, 95.0, 99.0)
 _BINS = 30
 
@@ -143,7 +146,7 @@ def _over_words(lines: Sequence[Series]) -> str:
 
 
 def _throughput(task: Task, lines: Sequence[Series]) -> Figure | None:
-    panels, above, bounds = [], list[str](), list[str]()
+    panels, above, bounds, one_for_all = [], list[str](), list[str](), list[str]()
     for workload, group in by_workload(lines).items():
         drawn = [line_over(one, throughput_of) for one in group]
         # The law from the measured response times: N / R.
@@ -171,23 +174,46 @@ def _throughput(task: Task, lines: Sequence[Series]) -> Figure | None:
             )
         elif task.first.links_built:
             bounds.append(f"{workload}: {bound.text}")
-            drawn.append(Line(f"bound of {bound.tier}", (Mark(left, bound.requests_per_s),), BOUND, "level"))
-        if task.first.links_built and len(group) == 1:
-            drawn += [
-                Line("printed by the study", (Mark(left, one.throughput * task.first.speed),), PRINTED, "level")
-                for one in [found for found in _printed(task) if found.fits(group[0].cells[-1])][:1]
-            ]
+            drawn.append(Line("what the tightest links carry", (Mark(left, bound.requests_per_s),), BOUND, "level"))
+        if task.first.links_built:
+            theirs = _printed_lines(task, group)
+            drawn += theirs
+            if any(line.kind == "level" for line in theirs) and len(group) > 1:
+                one_for_all.append(workload)
         panels.append(Panel(workload, _axis(group), Axis(_RATE), tuple(drawn)))
     cells = [cell for one in lines for cell in one.cells]
     text = (
         method(cells)
         + " Dotted: N / R from the measured response times; where it leaves the line, clients or time are lost."
+        + _alike_text(lines, throughput_of)
     )
+    if one_for_all:
+        text += f" The study printed one maximum for all series of {' and of '.join(one_for_all)}."
     if bounds:
         text += f" What the tightest links carry: {'; '.join(bounds)}."
     if above:
         text += f" {'; '.join(above).capitalize()}."
     return figure(task, "throughput", f"Throughput {_over_words(lines)}", panels, text)
+
+
+def _printed_lines(task: Task, group: Sequence[Series]) -> list[Line]:
+    """What the study printed for these series, at our speed: one level for all, or a point for each where its largest mean stands."""
+    found: list[tuple[Series, CellReadings, Printed]] = []
+    for one in group:
+        largest = max(one.cells, key=lambda cell: cell.mean_throughput)
+        fitting = [] if one.event else [printed for printed in _printed(task) if printed.fits(largest)]
+        found += [(one, largest, fitting[0])] if fitting else []
+    if not found:
+        return []
+    name, speed = "printed by the study", task.first.speed
+    if len({printed for *_, printed in found}) == 1:
+        level = Mark(group[0].x(group[0].cells[0]), found[0][2].throughput * speed)
+        return [Line(name, (level,), PRINTED, "level")]
+    marks = (
+        Mark(one.x(cell), printed.throughput * speed, note=f"{one.name}, where our mean is largest")
+        for one, cell, printed in found
+    )
+    return [Line(name, tuple(marks), PRINTED, "points")]
 
 
 def _response(task: Task, lines: Sequence[Series]) -> Figure | None:
@@ -209,11 +235,28 @@ def _response(task: Task, lines: Sequence[Series]) -> Figure | None:
             )
             for one in group
         ]
-        panels.append(Panel(workload, _axis(group), Axis(_TIME), tuple(drawn)))
+        x = _axis(group)
+        # Where each level of clients is a multiple of the one before, times are multiples, too.
+        panels.append(Panel(workload, x, Axis(_TIME, log=x.log), tuple(drawn)))
     cells = [cell for one in lines for cell in one.cells]
-    return figure(
-        task, "response", f"Mean response time {_over_words(lines)}", panels, method(cells) + " Dotted: N / X."
-    )
+    text = f"{method(cells)} Dotted: N / X.{_alike_text(lines, response_of)}"
+    return figure(task, "response", f"Mean response time {_over_words(lines)}", panels, text)
+
+
+def _alike_text(lines: Sequence[Series], value: Callable[[Reading], float | None]) -> str:
+    """Which panels' series lie on each other, so that one hides the others; empty where none do."""
+    parts = []
+    for workload, group in by_workload(lines).items():
+        known: dict[float, list[float]] = {}
+        for one in group:
+            for cell in one.cells:
+                if found := cell.of(value):
+                    known.setdefault(one.x(cell), []).append(sum(found) / len(found))
+        shared = [means for means in known.values() if len(means) > 1]
+        apart = max((max(means) / min(means) - 1.0 for means in shared if min(means) > 0.0), default=math.inf)
+        if apart <= _ALIKE:
+            parts.append(f" {workload.capitalize()}: the {len(group)} series lie on each other, {number(100.0 * apart, 1)} % apart at most.")
+    return "".join(parts)
 
 
 def _percentiles(task: Task, lines: Sequence[Series]) -> Figure | None:

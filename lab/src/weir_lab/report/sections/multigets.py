@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weir_lab.report.common import (
@@ -130,6 +131,9 @@ def _composition(task: Task, modes: dict[str, list[CellReadings]]) -> Figure | N
             if bar is not None:
                 bars.append(bar)
         panels.append(Panel(mode, Axis("Keys per get"), Axis("Mean time (ms)"), bars=tuple(bars), parts=STAGE_LOOKS))
+    # One y axis for all, so that bars of whole and of split gets can be compared.
+    top = max((sum(value for _, value in bar.parts) for panel in panels for bar in panel.bars), default=0.0)
+    panels = [replace(panel, y=replace(panel.y, top=top)) for panel in panels]
     return figure(
         task, "stages", "Stages of gets over their keys", panels, "Means over runs of each stage in the proxy, per get."
     )

@@ -94,7 +94,8 @@ def build(task: Task) -> list[Block]:
     ticks = tuple(mark.x for mark in ours)
     lines = (
         Line("largest distance", tuple(ours), LOOKS[0]),
-        Line("mean distance by chance", tuple(chance), LOOKS[7], "plain"),
+        # A line through one point would be none.
+        Line("mean distance by chance", tuple(chance), LOOKS[7], "plain" if len(chance) > 1 else "points"),
     )
     panel = Panel("keys", Axis("Servers", ticks=ticks), Axis("Statistical distance (share of keys)"), lines)
     drawn = figure(
