@@ -146,7 +146,9 @@ def test_times_of_processors_that_change_with_the_load_are_taken_from_the_neares
         return SeenCell(clients, 100.0, clients / 100.0, (Device("proxy CPU quotas", seconds),))
 
     found = fit_devices([with_cpu(4, 0.004), with_cpu(16, 0.001)])
-    raw = {size: found.system(size, None).device("proxy CPU quotas").service_s / found.factor for size in (2, 4, 8, 16, 64)}
+    raw = {
+        size: found.system(size, None).device("proxy CPU quotas").service_s / found.factor for size in (2, 4, 8, 16, 64)
+    }
     assert raw == pytest.approx({2: 0.004, 4: 0.004, 8: 0.002, 16: 0.001, 64: 0.001})
 
 
@@ -185,7 +187,9 @@ def test_several_devices_take_turns_and_replicas_are_asked_at_once() -> None:
     assert two.solve(200).throughput_per_s == pytest.approx(2.0 * one.solve(200).throughput_per_s, rel=0.01)
     assert two.device("proxy CPU quotas").visit_ratio == 0.5
     assert two.solve(20).jobs["proxy CPU quotas"] + two.solve(20).jobs[OUTSIDE] == pytest.approx(20.0)
-    copies = System((Device("memcached CPU quotas", 0.001, 3.0, 3, inside=True, together=True),), 0.01, 0.001, workers=4)
+    copies = System(
+        (Device("memcached CPU quotas", 0.001, 3.0, 3, inside=True, together=True),), 0.01, 0.001, workers=4
+    )
     assert copies.solve(100).utilization["memcached CPU quotas"] <= 1.0
     assert set(copies.solve(9).jobs) == {"memcached CPU quotas", OUTSIDE, INSIDE, WORKERS}
     assert copies.device("memcached CPU quotas").capacity_per_s == pytest.approx(1000.0)

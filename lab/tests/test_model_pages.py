@@ -120,7 +120,9 @@ def test_where_product_form_fails_in_what_it_saw_the_simulation_predicts(
     sweep: SweepReadings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(layouts, "_SIMULATED", 2_000)
-    monkeypatch.setattr(layouts, "fit_devices", lambda cells, built: replace(fit_devices(cells, built), worst_seen=40.0))
+    monkeypatch.setattr(
+        layouts, "fit_devices", lambda cells, built: replace(fit_devices(cells, built), worst_seen=40.0)
+    )
     (fit,) = fits_of.__wrapped__((sweep,), DEFAULT_MARGINS)
     assert fit.simulated
     assert "A simulation event by event with constant times shows it" in point(fit)
@@ -339,7 +341,9 @@ def test_built_delays_are_those_of_both_ways_and_the_shortest_of_a_tier() -> Non
         MachineRecord(name=name, address="10.0.0.1", delay_ms=delay)
         for name, delay in (("client-0", 1.6), ("client-1", 1.8), ("proxy-0", 1.75), ("server-0", 1.9))
     ]
-    assert built_delays(TestbedRecord(kind="netns", machines=machines, round_trips=[])) == pytest.approx((3.35e-3, 3.65e-3))
+    assert built_delays(TestbedRecord(kind="netns", machines=machines, round_trips=[])) == pytest.approx(
+        (3.35e-3, 3.65e-3)
+    )
     assert built_delays(None) == (0.0, 0.0)
 
 

@@ -260,7 +260,9 @@ def test_a_spread_that_grows_with_the_level_is_named_and_one_of_chance_is_not() 
     assert found.widest == 3
     assert found.p < 0.01
     assert found.sds[1] > 3 * found.sds[0]
-    false = sum(unequal_spread(analyse_factorial(levels, means + rng.standard_normal((4, 4)))) is not None for _ in range(200))
+    false = sum(
+        unequal_spread(analyse_factorial(levels, means + rng.standard_normal((4, 4)))) is not None for _ in range(200)
+    )
     # 1 % by the test: more than 8 of 200 would come in one of 3,000 tries.
     assert false <= 8
     # Runs that are the same to the last digit are no reason for an alarm, and no error.

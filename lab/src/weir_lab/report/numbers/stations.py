@@ -1,8 +1,8 @@
 """Where requests wait: what each link can carry, how busy each station is, and which one limits. Pure.
 
-What a link can carry, and how busy it was, goes by the bytes that were counted on the wire (`bounds_of`), and by payload where none were
-(`link_bounds`, as the studies had it): a small value has more headers than bytes. A write leaves a proxy once for each replica. How busy
-processors were goes by the quota of a tier where it has one, and by its threads where it has none.
+What a link can carry, and how busy it was, goes by the bytes that were counted on the wire (`bounds_of`). Where none were it goes by
+payload (`link_bounds`), as the studies had it. A small value has more headers than bytes. A write leaves a proxy once
+for each replica. How busy processors were goes by the quota of a tier where it has one, and by its threads where it has none.
 """
 
 from __future__ import annotations
@@ -20,7 +20,18 @@ if TYPE_CHECKING:
     from weir_lab.design.topology import Links
     from weir_lab.report.numbers.readings import CellReadings
 
-__all__ = ["CPU_QUOTAS", "Bound", "Limit", "Usage", "bottleneck", "bounds_of", "link_bounds", "tightest", "tightest_of", "usages"]
+__all__ = [
+    "CPU_QUOTAS",
+    "Bound",
+    "Limit",
+    "Usage",
+    "bottleneck",
+    "bounds_of",
+    "link_bounds",
+    "tightest",
+    "tightest_of",
+    "usages",
+]
 
 # From this share on a station is called full. Where links are known by payload alone, headers take 5 % of 4 KiB values.
 FULL = 0.9
@@ -43,7 +54,11 @@ class Bound:
     @property
     def text(self) -> str:
         """What it goes by."""
-        by = "by payload" if self.wire_bytes is None else f"{number(self.wire_bytes, 0)} bytes on the wire for each request"
+        by = (
+            "by payload"
+            if self.wire_bytes is None
+            else f"{number(self.wire_bytes, 0)} bytes on the wire for each request"
+        )
         return f"{self.tier}, {by}"
 
 

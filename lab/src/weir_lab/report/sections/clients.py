@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,6 @@ import numpy as np
 from weir_lab.design import RequestPath
 from weir_lab.report.common import (
     BOUND,
-    PRINTED,
     STAGE_LOOKS,
     Series,
     Task,
@@ -33,12 +31,12 @@ from weir_lab.report.common import (
 )
 from weir_lab.report.numbers.comparing import response_of, throughput_of
 from weir_lab.report.numbers.maxima import Maximum, maximum_of
-from weir_lab.report.numbers.published import Printed, printed_maxima
 from weir_lab.report.numbers.readings import stage_s, stage_times
 from weir_lab.report.numbers.stations import bottleneck, link_bounds, tightest_of, usages
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Bar, Line, Mark, Panel
 from weir_lab.report.printed_times import distributions_beside, means_beside, stages_beside
+from weir_lab.report.sections.comparisons.drawn import alike_text, printed_lines, printed_of
 from weir_lab.report.sections.comparisons.plateaus import names_text, stops_of
 from weir_lab.report.sections.comparisons.summaries import study_tables
 from weir_lab.theory.fitting.knee import Curve, Knee, find_knee
@@ -46,8 +44,9 @@ from weir_lab.theory.histogram import Histogram
 from weir_lab.theory.units import count_text, number, rate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
+    from weir_lab.report.numbers.published import Printed
     from weir_lab.report.numbers.readings import CellReadings, Reading
     from weir_lab.report.page.blocks import Block, Entry
     from weir_lab.report.sections.comparisons.plateaus import Stop
@@ -63,8 +62,6 @@ _AXES = {
 # A bound this many times above all that was measured would leave no room for the data.
 _BOUND_SHOWN_MAX = 2.5
 _RATE, _TIME = "Throughput (requests/s)", "Response time (ms)"
-# Series whose means are nowhere further apart than this cannot be told apart in a figure.
-_ALIKE = 0.03
 _PERCENTS = (1.0, 5.0, 50.0, 95.0, 99.0)
 _BINS = 30
 
@@ -176,7 +173,7 @@ def _throughput(task: Task, lines: Sequence[Series]) -> Figure | None:
             bounds.append(f"{workload}: {bound.text}")
             drawn.append(Line("what the tightest links carry", (Mark(left, bound.requests_per_s),), BOUND, "level"))
         if task.first.links_built:
-            theirs = _printed_lines(task, group)
+            theirs = printed_lines(task, group)
             drawn += theirs
             if any(line.kind == "level" for line in theirs) and len(group) > 1:
                 one_for_all.append(workload)
@@ -185,7 +182,7 @@ def _throughput(task: Task, lines: Sequence[Series]) -> Figure | None:
     text = (
         method(cells)
         + " Dotted: N / R from the measured response times; where it leaves the line, clients or time are lost."
-        + _alike_text(lines, throughput_of)
+        + alike_text(lines, throughput_of)
     )
     if one_for_all:
         text += f" The study printed one maximum for all series of {' and of '.join(one_for_all)}."
@@ -194,26 +191,6 @@ def _throughput(task: Task, lines: Sequence[Series]) -> Figure | None:
     if above:
         text += f" {'; '.join(above).capitalize()}."
     return figure(task, "throughput", f"Throughput {_over_words(lines)}", panels, text)
-
-
-def _printed_lines(task: Task, group: Sequence[Series]) -> list[Line]:
-    """What the study printed for these series, at our speed: one level for all, or a point for each where its largest mean stands."""
-    found: list[tuple[Series, CellReadings, Printed]] = []
-    for one in group:
-        largest = max(one.cells, key=lambda cell: cell.mean_throughput)
-        fitting = [] if one.event else [printed for printed in _printed(task) if printed.fits(largest)]
-        found += [(one, largest, fitting[0])] if fitting else []
-    if not found:
-        return []
-    name, speed = "printed by the study", task.first.speed
-    if len({printed for *_, printed in found}) == 1:
-        level = Mark(group[0].x(group[0].cells[0]), found[0][2].throughput * speed)
-        return [Line(name, (level,), PRINTED, "level")]
-    marks = (
-        Mark(one.x(cell), printed.throughput * speed, note=f"{one.name}, where our mean is largest")
-        for one, cell, printed in found
-    )
-    return [Line(name, tuple(marks), PRINTED, "points")]
 
 
 def _response(task: Task, lines: Sequence[Series]) -> Figure | None:
@@ -239,24 +216,8 @@ def _response(task: Task, lines: Sequence[Series]) -> Figure | None:
         # Where each level of clients is a multiple of the one before, times are multiples, too.
         panels.append(Panel(workload, x, Axis(_TIME, log=x.log), tuple(drawn)))
     cells = [cell for one in lines for cell in one.cells]
-    text = f"{method(cells)} Dotted: N / X.{_alike_text(lines, response_of)}"
+    text = f"{method(cells)} Dotted: N / X.{alike_text(lines, response_of)}"
     return figure(task, "response", f"Mean response time {_over_words(lines)}", panels, text)
-
-
-def _alike_text(lines: Sequence[Series], value: Callable[[Reading], float | None]) -> str:
-    """Which panels' series lie on each other, so that one hides the others; empty where none do."""
-    parts = []
-    for workload, group in by_workload(lines).items():
-        known: dict[float, list[float]] = {}
-        for one in group:
-            for cell in one.cells:
-                if found := cell.of(value):
-                    known.setdefault(one.x(cell), []).append(sum(found) / len(found))
-        shared = [means for means in known.values() if len(means) > 1]
-        apart = max((max(means) / min(means) - 1.0 for means in shared if min(means) > 0.0), default=math.inf)
-        if apart <= _ALIKE:
-            parts.append(f" {workload.capitalize()}: the {len(group)} series lie on each other, {number(100.0 * apart, 1)} % apart at most.")
-    return "".join(parts)
 
 
 def _percentiles(task: Task, lines: Sequence[Series]) -> Figure | None:
@@ -340,10 +301,7 @@ def _queue_and_service(task: Task, lines: Sequence[Series]) -> Figure | None:
 def _queue_length(task: Task, lines: Sequence[Series]) -> Figure | None:
     panels = []
     for workload, group in by_workload(lines).items():
-        drawn = [
-            line_over(one, _queued, most=lambda run: float(run.settings.population))
-            for one in group
-        ]
+        drawn = [line_over(one, _queued, most=lambda run: float(run.settings.population)) for one in group]
         panels.append(Panel(workload, _axis(group), Axis("Requests queued (requests)"), tuple(drawn)))
     cells = [cell for one in lines for cell in one.cells]
     text = method(cells) + " By Little's law from throughput and time in the queue, all proxies together."
@@ -410,12 +368,6 @@ def _bins(times: Histogram, part: str, unit: str) -> list[Bar]:
     return binned(times, top, _BINS, part, unit)
 
 
-def _printed(task: Task) -> list[Printed]:
-    """Maxima that the study printed: those at the clients, as ours are, where it printed several. The study's own summary has all."""
-    found = [one for source in task.spec.published for one in printed_maxima(task.label, source)]
-    return [one for one in found if one.where.endswith("client")] or found
-
-
 def _maxima(task: Task, lines: Sequence[Series]) -> Table:
     rows: list[tuple[Entry, ...]] = []
     speed = task.first.speed
@@ -423,7 +375,7 @@ def _maxima(task: Task, lines: Sequence[Series]) -> Table:
         maximum = maximum_over(task, [one])
         cell = maximum.cell
         bound = tightest_of(cell, one.sweep.study.topology.built_links) if one.sweep.links_built else None
-        fitting = [found for found in _printed(task) if not one.event and found.fits(cell)]
+        fitting = [found for found in printed_of(task) if not one.event and found.fits(cell)]
         printed: list[Printed | None] = [*fitting] or [None]
         for found in printed:
             rows.append(

@@ -29,7 +29,17 @@ if TYPE_CHECKING:
     from weir_lab.report.page.blocks import Block, Entry
     from weir_lab.theory.factorial import Effect, FactorialAnalysis
 
-__all__ = ["Unequal", "build", "conclusions", "designs_of", "estimates_of", "from_cell_means", "outlying", "summary", "unequal_spread"]
+__all__ = [
+    "Unequal",
+    "build",
+    "conclusions",
+    "designs_of",
+    "estimates_of",
+    "from_cell_means",
+    "outlying",
+    "summary",
+    "unequal_spread",
+]
 
 # With this probability one run or more is called an outlier where all are alike.
 _OUTLIER_LEVEL = 0.05
@@ -160,7 +170,9 @@ def _sentence(workload: str, design: TwoLevelDesign, shown: set[tuple[str, str, 
     reasons = f" ({'; '.join(design.choice.reasons)})" if design.choice.reasons and design.on_logarithms else ""
     unequal = unequal_spread(design.read)
     # Of both checks of the spread one is said; this one names the cells.
-    warnings = [one for one in design.checks.warnings if unequal is None or not one.startswith("cells differ in spread")]
+    warnings = [
+        one for one in design.checks.warnings if unequal is None or not one.startswith("cells differ in spread")
+    ]
     warnings += [_unequal_text(design, unequal)] if unequal is not None else []
     doubts = f" Residuals: {'; '.join(warnings)}." if warnings else " The residuals show no fault."
     return (
@@ -343,7 +355,8 @@ def from_cell_means(fit: FactorialAnalysis) -> NDArray[np.float64]:
 
     Residuals with blocks taken out are no such thing: one odd run of a cell moves its block, and with it the residuals of all other cells.
     """
-    return fit.observations - fit.observations.mean(axis=1, keepdims=True)
+    found: NDArray[np.float64] = fit.observations - fit.observations.mean(axis=1, keepdims=True)
+    return found
 
 
 class Unequal(NamedTuple):
@@ -358,8 +371,8 @@ class Unequal(NamedTuple):
 def unequal_spread(fit: FactorialAnalysis) -> Unequal | None:
     """Where runs of some cells are further apart than of others by more than chance; ``None`` otherwise, and with one run per cell.
 
-    Bartlett's test on the runs around the means of their cells (Jain, section 18.8 looks at the same picture by eye). Reported from a factor
-    of three on: below it one interval for all does little harm.
+    Bartlett's test on the runs around the means of their cells (Jain, section 18.8 looks at the same picture by eye). Reported from a
+    factor of three on: below it one interval for all does little harm.
     """
     cells, runs = fit.observations.shape
     if runs < 2 or cells < 2:
@@ -388,8 +401,9 @@ def _unequal_text(design: TwoLevelDesign, found: Unequal) -> str:
         return f"{number(sd, 3 if sd < 0.1 else 2 if sd < 10 else 0)} at {levels}"
 
     return (
-        f"the spread is unequal (standard deviation {at(found.narrowest, found.sds[0])}, {at(found.widest, found.sds[1])} {unit}; Bartlett "
-        f"p {'< 0.001' if found.p < 0.001 else f'= {found.p:.3f}'}): one error for all effects is too large for some and too small for others"
+        f"the spread is unequal (standard deviation {at(found.narrowest, found.sds[0])}, {at(found.widest, found.sds[1])} {unit}; "
+        f"Bartlett p {'< 0.001' if found.p < 0.001 else f'= {found.p:.3f}'}): one error for all effects is too large for "
+        "some and too small for others"
     )
 
 

@@ -6,7 +6,8 @@
 
 What a request takes of each device is counted: CPU time over its quota, bytes over a link's rate. Three numbers cannot be counted and are
 fitted: the delays outside and inside beyond those that were built, and how far the fullest device is from its count (a quota is kept in
-pieces). A device whose time is ``known`` (all bytes on the wire over the rate that was built) keeps it. The fit sees the cells that it is given: throughputs and response times, and how long a request holds its worker at the fewest
+pieces). A device whose time is ``known`` (all bytes on the wire over the rate that was built) keeps it. The fit sees
+the cells that it is given: throughputs and response times, and how long a request holds its worker at the fewest
 clients. What a request waits for a worker while others are free (threads that wake up) is delay outside. CPU time per request changes with
 the load, so a cell that was not seen has what its neighbours in population had.
 
@@ -66,7 +67,8 @@ class Device:
     it is at all of them at once (``together``: a write to each replica) the time of one counts, and ``visits`` is their number. ``inside``
     devices are visited while a worker is held. The time of a device that is ``known`` is not fitted.
     ``burst_s`` is how much time's worth a link that is a token bucket lets through at once after a pause: product form knows no such thing,
-    a simulation with constant times does. Of devices that are its ``own`` a client always uses the same one, as that of its machine; of others any.
+    a simulation with constant times does. Of devices that are its ``own`` a client always uses the same one, as that of its machine; of
+    others any.
     """
 
     name: str

@@ -158,7 +158,9 @@ class _World:
         self._free += [device.servers] * machines
         mean_s = device.service_s * (1.0 if device.together else device.visits)
         bucket = device.burst_s > 0.0 and device.name in constant
-        return _Step(_BUCKET if bucket else _DEVICE, mean_s, device.name in constant, places, device.own, device.burst_s)
+        return _Step(
+            _BUCKET if bucket else _DEVICE, mean_s, device.name in constant, places, device.own, device.burst_s
+        )
 
     def run(self, requests: int) -> SimulatedSystem:
         """All requests, and the means behind the warm-up."""
@@ -213,10 +215,8 @@ class _World:
                 kind = kinds[here]
                 if kind in (_DEVICE, _BUCKET):
                     machines = places[here]
-                    if own[here] or len(machines) == 1:
-                        place = machines[client % len(machines)]
-                    else:
-                        place = machines[below(len(machines))]
+                    stays = own[here] or len(machines) == 1
+                    place = machines[client % len(machines) if stays else below(len(machines))]
                     at[client] = place
                     if kind == _BUCKET:
                         # When all that was sent so far and this has its tokens, less those that a pause leaves.

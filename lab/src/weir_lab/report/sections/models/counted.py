@@ -93,13 +93,17 @@ def _cpus(tier: str, spent_s: float, settings: Settings, testbed: TestbedRecord)
     share, together = _shared_out(tier, settings)
     if known and len(known) == len(quotas):
         quota = sum(known) / len(known)
-        return Device(CPU_QUOTAS[tier], spent_s / share / quota, share, machines, 1, tier == "server", together, own=tier in _OWN)
+        return Device(
+            CPU_QUOTAS[tier], spent_s / share / quota, share, machines, 1, tier == "server", together, own=tier in _OWN
+        )
     threads = {
         "client": settings.client_threads * settings.instances,
         "proxy": settings.proxy_threads + (settings.workers or 0),
         "server": settings.server_threads,
     }
-    return Device(f"{tier} CPUs", spent_s / share, share, machines, threads[tier], tier == "server", together, own=tier in _OWN)
+    return Device(
+        f"{tier} CPUs", spent_s / share, share, machines, threads[tier], tier == "server", together, own=tier in _OWN
+    )
 
 
 def _links(cell: CellReadings, sweep: SweepReadings, testbed: TestbedRecord) -> tuple[list[Device], bool]:

@@ -96,7 +96,8 @@ def whatever_intervals_say(fits: Sequence[LayoutFit]) -> str:
         return ""
     single = sum(len(one.cell.runs) < 2 for one in held)
     near = sum(
-        abs(one.x_meeting.percent) <= THROUGHPUT_PERCENT and abs(one.r_meeting.percent) <= RESPONSE_PERCENT for one in held
+        abs(one.x_meeting.percent) <= THROUGHPUT_PERCENT and abs(one.r_meeting.percent) <= RESPONSE_PERCENT
+        for one in held
     )
     alone = (
         f"Of the cells that were held out {single} {'has' if single == 1 else 'have'} a single run, which has no interval and cannot tell. "
@@ -104,8 +105,8 @@ def whatever_intervals_say(fits: Sequence[LayoutFit]) -> str:
         else ""
     )
     return (
-        f"{alone}Whatever their intervals say, {near} of {len(held)} lie within {THROUGHPUT_PERCENT:g} % of throughput and {RESPONSE_PERCENT:g} % of "
-        "response time."
+        f"{alone}Whatever their intervals say, {near} of {len(held)} lie within {THROUGHPUT_PERCENT:g} % of throughput and "
+        f"{RESPONSE_PERCENT:g} % of response time."
     )
 
 

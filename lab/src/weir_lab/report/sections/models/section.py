@@ -9,11 +9,19 @@ from weir_lab.report.page.blocks import Text, Value
 from weir_lab.report.sections.models.calibrated import calibrated, calibrated_blocks
 from weir_lab.report.sections.models.drawn import drawing
 from weir_lab.report.sections.models.layouts import fits_of
-from weir_lab.report.sections.models.networks import figures, notes, point, stations_table, table_of_cells, total, whatever_intervals_say
+from weir_lab.report.sections.models.networks import (
+    figures,
+    notes,
+    point,
+    stations_table,
+    table_of_cells,
+    total,
+    whatever_intervals_say,
+)
 from weir_lab.report.sections.models.open_stations import inside_s, open_models, open_table
 from weir_lab.report.sections.models.printed import printed_networks, printed_open
-from weir_lab.report.sections.models.words import over_text
 from weir_lab.report.sections.models.twice import sentence, twice_of_fullest, twice_table
+from weir_lab.report.sections.models.words import over_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -44,7 +44,9 @@ def over_text(met: Meeting) -> str:
     """How observed is to predicted: ``12 % above``, ``3.0 % below``, or ``24 times``, where percents would have four digits."""
     if met.percent >= _PERCENT_MAX:
         return f"{number(1.0 + met.percent / 100.0, 0)} times"
-    return f"{number(abs(met.percent), 0 if abs(met.percent) >= 10 else 1)} % {'above' if met.percent >= 0.0 else 'below'}"
+    return (
+        f"{number(abs(met.percent), 0 if abs(met.percent) >= 10 else 1)} % {'above' if met.percent >= 0.0 else 'below'}"
+    )
 
 
 def no_miss(met: Meeting) -> str:
