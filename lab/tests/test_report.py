@@ -128,7 +128,9 @@ def test_the_answer_comes_first_then_what_limits_and_then_the_question(analysis:
     )
     used = analysis.point(RequestPath.PROXY, 16).cores_used[Role.PROXY].mean
     assert f"with {100 * used:.0f} % ({used:.2f} cores of 1 thread)." in limits
-    checked = re.search(r"<details><summary>How this was checked[^<]*</summary>(.*?)</details>", page, re.DOTALL)
+    checked = re.search(
+        r"<details class=.kept.><summary>How this was checked[^<]*</summary>(.*?)</details>", page, re.DOTALL
+    )
     assert checked is not None
     assert all(one in unescape(checked[1]) for one in check_sentences(analysis))
     assert 'id="basis"' in checked[1]

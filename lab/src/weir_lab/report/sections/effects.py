@@ -398,10 +398,11 @@ def _unequal_text(design: TwoLevelDesign, found: Unequal) -> str:
         levels = ", ".join(
             level_words(factor.name, level) for factor, level in zip(design.factors, cells[place], strict=True)
         )
-        return f"{number(sd, 3 if sd < 0.1 else 2 if sd < 10 else 0)} at {levels}"
+        size = "below 0.001" if sd < 0.001 else number(sd, 3 if sd < 0.1 else 2 if sd < 10 else 0)
+        return f"{size} {unit} at {levels}"
 
     return (
-        f"the spread is unequal (standard deviation {at(found.narrowest, found.sds[0])}, {at(found.widest, found.sds[1])} {unit}; "
+        f"the spread is unequal (standard deviation {at(found.narrowest, found.sds[0])}, {at(found.widest, found.sds[1])}; "
         f"Bartlett p {'< 0.001' if found.p < 0.001 else f'= {found.p:.3f}'}): one error for all effects is too large for "
         "some and too small for others"
     )
