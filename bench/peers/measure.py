@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -204,7 +205,9 @@ def place(cores: set[int], pids: Sequence[int]) -> None:
     """Moves all threads of these processes to these cores."""
     for pid in pids:
         for task in Path(f"/proc/{pid}/task").iterdir():
-            os.sched_setaffinity(int(task.name), cores)
+            # A thread may have ended meanwhile, as stunnel's do.
+            with contextlib.suppress(ProcessLookupError):
+                os.sched_setaffinity(int(task.name), cores)
 
 
 def rss_bytes(pid: int) -> int:
