@@ -17,12 +17,12 @@ from synthetic import EXECUTABLES, SECOND, STUDY_TEXT, World, write_measurements
 from test_sweep import PROGRAMS
 from test_unloaded import Silent
 from weir_lab.bench.machine.processes import others_ns
-from weir_lab.bench.network import Kernel
+from weir_lab.bench.network import Facility, Kernel
 from weir_lab.bench.running import Job, RunOutcome
 from weir_lab.bench.running import attempts as attempts_module
 from weir_lab.bench.sweep import run as run_module
 from weir_lab.bench.sweep import whole_night as whole_module
-from weir_lab.bench.sweep.night import Clock, aims_of
+from weir_lab.bench.sweep.night import Clock, Speeds, aims_of
 from weir_lab.bench.sweep.run import Wanted, run_study
 from weir_lab.bench.sweep.sets import plan_parts, take_files
 from weir_lab.bench.sweep.whole_night import whole_night
@@ -32,6 +32,7 @@ from weir_lab.design import cells_of, load_study
 from weir_lab.errors import StudyError
 from weir_lab.records import RunMeta, read_run_metas
 from weir_lab.records.progress import CellProgress, RunValues
+from weir_lab.records.sharing.gathering import gather_runs
 from weir_lab.report.numbers.readings import read_cells
 
 if TYPE_CHECKING:
@@ -300,17 +301,68 @@ def test_the_forecast_tells_what_is_to_come_and_writes_nothing(tmp_path: Path) -
     assert after[-1].startswith("10 of 10 cells within their aim"), after
 
 
+@pytest.mark.usefixtures("machine")
+def test_lanes_of_one_machine_make_blocks_of_their_own_that_lie_in_one_folder_later(tmp_path: Path) -> None:
+    machine_of_lanes(tmp_path, [1, 2, 3])
+    sweep = tmp_path / "lane-1" / "tiny"
+    made = [tmp_path / f"lane-{lane}" / "tiny" for lane in (2, 3)]
+    before = counts(sweep)
+    assert set(before) == set(counts(made[0])), "each lane began with every cell"
+    orders = [[one.cell for one in metas(folder)][:8] for folder in (sweep, *made)]
+    assert len(set(map(tuple, orders))) == 3, "each in an order of its own"
+    gather_runs(sweep, made)
+    assert {meta.repetition // 1000 for meta in metas(sweep)} == {1, 2, 3}
+    assert len({meta.position for meta in metas(sweep)}) == len(metas(sweep))
+    folders = {folder.name for folder, _ in read_run_metas(sweep)}
+    assert len(folders) == len(metas(sweep)), "no name was taken twice"
+    assert not any("-from" in name for name in folders)
+    parts = plan_parts(take_files(tmp_path / "pair.set.toml", tmp_path / "lane-1"), tmp_path / "lane-1", "night")
+    whole_night(parts[:1], tmp_path / "lane-1", PROGRAMS, Wanted(pace="night"), Silent())
+    assert counts(sweep) == before + counts(made[0]) + counts(made[1]), "all are taken up, and none is made again"
+
+
+def machine_of_lanes(folder: Path, lanes: list[int]) -> None:
+    """Twelve minutes of each lane, in folders of their own."""
+    for lane in lanes:
+        root = folder / f"lane-{lane}"
+        parts = plan_parts(take_files(a_set(folder), root), root, "night")
+        whole_night(parts[:1], root, PROGRAMS, Wanted(pace="night", lane=lane), Silent(), minutes=12.0)
+
+
+@pytest.mark.usefixtures("machine")
+def test_at_night_cells_can_be_chosen(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    parts = plan_parts(take_files(a_set(tmp_path), root), root, "night")
+    whole_night(parts[:1], root, PROGRAMS, Wanted(pace="night", only="path == 'proxy'"), Silent())
+    assert len(counts(root / "tiny")) == 4
+    assert all("proxy" in cell.lower() or "P" in cell for cell in counts(root / "tiny"))
+
+
+def test_on_another_machine_another_speed_is_usual(tmp_path: Path, machine: Machine) -> None:
+    """A study that went on on a machine 20 % faster had every run dropped as unusual."""
+    sweep = night_of(one_study(tmp_path))
+    known = Speeds()
+    known.read(sweep)
+    assert known.usual_ns == pytest.approx(250_000.0)
+    elsewhere = Speeds(_machine={**known._machine, "memory_mib": 1})
+    elsewhere.read(sweep)
+    assert elsewhere.usual_ns is None
+    assert machine.asked
+
+
 def test_a_night_without_delays_is_refused_before_anything_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a_set(tmp_path)
     monkeypatch.setattr(whole_studies_module, "find_delay_device", lambda: None)
-    monkeypatch.setattr(whole_studies_module, "probe", lambda: Kernel([]))
+    late = Facility("real time", needed=False, there=False, words="no real-time priority (refused)")
+    monkeypatch.setattr(whole_studies_module, "probe", lambda: Kernel([late]))
     root = tmp_path / "root"
     asked = ["study", "pair", "--pace", "night", "--testbed", "netns", "--studies", str(tmp_path), "--out", str(root)]
     refused = CliRunner().invoke(app, asked)
     assert isinstance(refused.exception, StudyError)
     assert "Links would have no latency" in str(refused.exception)
+    assert "Careful: no real-time priority" in refused.output
     assert not root.exists()
     assert CliRunner().invoke(app, [*asked, "--list"]).exit_code == 0
 

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from weir_lab.bench.machine import processes
-from weir_lab.bench.machine.processes import Processes, cpu_ns, free_ports, machine_busy_ns, prefer_thread, wait_until
+from weir_lab.bench.machine.processes import (
+    Processes,
+    cpu_ns,
+    free_ports,
+    machine_busy_ns,
+    others_ns,
+    prefer_thread,
+    wait_until,
+)
 from weir_lab.errors import TestbedError
 
 if TYPE_CHECKING:
@@ -122,6 +130,33 @@ def test_cpu_time_is_what_the_process_spent() -> None:
     # Two clocks of the kernel for the same thing; the scheduler's is brought up to date at its ticks.
     assert 80_000_000 < spent < 1_000_000_000
     assert machine_busy_ns() > 0
+
+
+def test_cores_that_this_process_may_not_use_are_another_machine() -> None:
+    """What runs there is nobody's disturbance here: runs on other cores of a large machine do not make those of this one invalid."""
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        pytest.skip("needs two cores")
+    with subprocess.Popen(["taskset", "--cpu-list", str(cores[1]), "sh", "-c", "while :; do :; done"]) as neighbour:
+        all_but_it = {int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdecimal()} - {
+            neighbour.pid
+        }
+
+        def seen_on(some: list[int]) -> tuple[int, int]:
+            os.sched_setaffinity(0, some)
+            return machine_busy_ns(), others_ns(all_but_it)
+
+        try:
+            one, both = seen_on(cores[:1]), seen_on(cores[:2])
+            began = cpu_ns(neighbour.pid)
+            while cpu_ns(neighbour.pid) - began < 500_000_000:
+                time.sleep(0.01)
+            one_later, both_later = seen_on(cores[:1]), seen_on(cores[:2])
+        finally:
+            os.sched_setaffinity(0, cores)
+            neighbour.kill()
+    for place in range(2):  # busy, others
+        assert both_later[place] - both[place] >= one_later[place] - one[place] + 300_000_000
 
 
 def test_cpu_time_of_a_process_that_is_gone_is_an_error() -> None:

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from synthetic_whole import Truth, write_whole
 from synthetic_whole import testbed as a_testbed
 from weir_lab.bench.sweep.run import Wanted
-from weir_lab.bench.sweep.sets import Part, part_of, plan_parts, take_files
+from weir_lab.bench.sweep.sets import Part, part_of, parts_named, plan_parts, take_files
 from weir_lab.bench.testbeds import TestbedKind
 from weir_lab.cli import app
 from weir_lab.design import Kind, Settings, cells_of, load_study, parse_study
@@ -218,6 +218,13 @@ def test_parts_are_whole_sweeps_and_together_everything(name: str, pace: str, tm
     assert alone == ({"s2-local.toml"} if name == "s2" else set())
     events = [part for part in parts if part.event]
     assert (len(events) == 0) == (study_set.engine == "event")
+
+
+def test_sweeps_are_taken_by_their_names_and_an_unknown_name_is_an_error(tmp_path: Path) -> None:
+    parts = plan_parts(take_files(STUDIES / "s3.set.toml", tmp_path), tmp_path, "quick")
+    assert [part.name for part in parts_named(parts, "s3-4-event, s3-2.1")] == ["s3-2.1", "s3-4-event"]
+    with pytest.raises(StudyError, match=r"there is no s3-9 here\. There are: s3-2\.1, s3-2\.2, "):
+        parts_named(parts, "s3-2.1,s3-9")
 
 
 def test_a_list_writes_nothing_and_says_what_is_left(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from weir_lab.bench.programs.installed import WEIR_DEFAULT, find_weir
 from weir_lab.bench.running import Executables
 from weir_lab.bench.sweep.live import Shown
 from weir_lab.bench.sweep.run import Wanted
-from weir_lab.bench.sweep.sets import listed, part_of, plan_parts, read_reasons, run_parts, take_files
+from weir_lab.bench.sweep.sets import listed, part_of, parts_named, plan_parts, read_reasons, run_parts, take_files
 from weir_lab.bench.sweep.whole_night import forecast, whole_night
 from weir_lab.bench.testbeds import TestbedKind
 from weir_lab.cli.studies import PACE_HELP
@@ -74,6 +74,24 @@ def study(
             help="Begin no sweep (at the pace night: no run) that would end later than this, in minutes. Use it to go on in parts"
         ),
     ] = None,
+    sweeps: Annotated[
+        str | None,
+        typer.Option(
+            help="Make runs only of these sweeps, names as --list has them, commas between. Cores of a large machine can have some each"
+        ),
+    ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(help='At the pace night, make only these cells of each sweep: a pattern, or "servers == 5"'),
+    ] = None,
+    lane: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            max=999,
+            help="Number its blocks as those of one of several labs on a machine: docs/measure/whole-studies.md",
+        ),
+    ] = 0,
     report_only: Annotated[
         bool, typer.Option("--report-only", help="Make no runs; build the report of what is there")
     ] = False,
@@ -106,6 +124,8 @@ def study(
         raise StudyError(
             "--part parts the work of other paces: at the pace night give --minutes, and the same command goes on later."
         )
+    if not at_night and (only is not None or lane):
+        raise StudyError("--only and --lane part the work at the pace night: give --pace night, or --part or --sweeps.")
     if runs_only and (report_only or strict):
         raise StudyError("--runs-only writes no report: leave out --report-only and --strict, or --runs-only.")
     if list_parts:
@@ -113,14 +133,15 @@ def study(
             console.print(line, markup=False)
         return
     if at_night and testbed is TestbedKind.NETNS and not report_only:
-        _require_delays()
+        _require_delays(console)
     study_set = take_files(set_path, root)
     parts = plan_parts(study_set, root, pace)
     left: tuple[str, ...] = ()
     if not report_only:
         chosen = part_of(parts, part, _PART_S) if part is not None else parts
+        chosen = chosen if sweeps is None else parts_named(chosen, sweeps)
         shown = Shown(console, _quotas_of(study_set))
-        wanted = Wanted(pace, testbed=testbed, hosts=hosts)
+        wanted = Wanted(pace, only=only, testbed=testbed, hosts=hosts, lane=lane)
         programs = Executables(find_weir(binary).absolute(), memcached)
 
         def say(text: str) -> None:
@@ -128,10 +149,10 @@ def study(
 
         with shown.watching():
             if at_night:
-                for line in forecast(set_path, root):
+                for line in forecast(set_path, root, {one.name for one in chosen}):
                     say(line)
                 quoted = [file for file in study_set.files if study_set.headline(file)]
-                progress = whole_night(parts, root, programs, wanted, shown, headline=quoted, minutes=minutes, say=say)
+                progress = whole_night(chosen, root, programs, wanted, shown, headline=quoted, minutes=minutes, say=say)
             else:
                 progress = run_parts(chosen, root, programs, wanted, shown, minutes=minutes, say=say)
         left = (*progress.left, *(one.name for one in parts if one not in chosen and not one.folder.exists()))
@@ -167,9 +188,14 @@ def _quotas_of(study_set: StudySet) -> Callable[[Path], str]:
     return of
 
 
-def _require_delays() -> None:
-    """Nobody wants to learn after a night that links had no latency."""
-    if not probe().has("netem") and find_delay_device() is None:
+def _require_delays(console: Console) -> None:
+    """Nobody wants to learn after a night that links had no latency, or too much."""
+    kernel = probe()
+    if kernel.missing or kernel.has("netem"):
+        return
+    if not kernel.has("real time"):
+        console.print(f"Careful: {kernel.words('real time')}. `weir-lab testbeds` tries it again.", markup=False)
+    if find_delay_device() is None:
         raise StudyError(
             "Links would have no latency: this kernel has no netem, and weir-delay is not there. Build it with `scripts/setup binary`, or "
             "name it in WEIR_DELAY_BIN."

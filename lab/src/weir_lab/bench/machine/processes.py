@@ -48,6 +48,8 @@ _PREFERRED = -10
 _STOP_S = 5.0
 # Parent of all threads of the kernel.
 _KERNEL_THREADS = 2
+# Places of the times of a core in proc_stat(5).
+_IDLE, _IO_WAIT, _STEAL = 3, 4, 7
 _POLL_S = 0.01
 
 
@@ -225,15 +227,30 @@ def prefer_thread(pid: int, name: str) -> None:
 
 
 def machine_busy_ns() -> int:
-    """CPU time that this machine spent on anything but idling, over all cores, in ns with the resolution of a kernel tick."""
-    fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
-    user, nice, system, _idle, _iowait, irq, softirq, steal = fields[:8]
-    return (user + nice + system + irq + softirq + steal) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    """CPU time that the cores of this process spent on anything but idling, in ns with the resolution of a kernel tick.
+
+    Cores that this process may not use are another machine, as far as a run is concerned: several runs share a large machine so.
+    """
+    return _in_ns(sum(sum(times) - times[_IDLE] - times[_IO_WAIT] for times in _core_ticks()))
 
 
 def machine_steal_ns() -> int:
-    """CPU time that a virtual machine was not given so far, over all cores, in ns with the resolution of a kernel tick."""
-    ticks = int(Path("/proc/stat").read_text().splitlines()[0].split()[8])
+    """CPU time that a virtual machine was not given so far, over the cores of this process, in ns with the resolution of a kernel tick."""
+    return _in_ns(_steal_ticks())
+
+
+def _steal_ticks() -> int:
+    return sum(times[_STEAL] for times in _core_ticks())
+
+
+def _core_ticks() -> list[list[int]]:
+    """The first eight times of proc_stat(5), guests left out, of each core that this process may use."""
+    ours = {f"cpu{core}" for core in os.sched_getaffinity(0)}
+    lines = (line.split() for line in Path("/proc/stat").read_text().splitlines() if line.startswith("cpu"))
+    return [[int(field) for field in fields[1:9]] for fields in lines if fields[0] in ours]
+
+
+def _in_ns(ticks: int) -> int:
     return ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
@@ -253,21 +270,25 @@ def thread_times(pid: int) -> ThreadTimes:
 def others_ns(ours: Collection[int]) -> int:
     """CPU time of all processes but these so far, with children that they have waited for, and steal: what this machine was not given.
 
-    Threads of the kernel are left out: what they do for the network of our roles is nobody else's work. Resolution of a kernel tick.
+    Threads of the kernel are left out: what they do for the network of our roles is nobody else's work. So are processes that are kept off
+    the cores of this one. Resolution of a kernel tick.
     """
-    ticks = int(Path("/proc/stat").read_text().splitlines()[0].split()[8])
+    ticks = _steal_ticks()
+    cores = os.sched_getaffinity(0)
+    has_all = len(cores) == os.cpu_count()
     for folder in Path("/proc").iterdir():
         if not folder.name.isdecimal() or int(folder.name) in ours:
             continue
         try:
             fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            elsewhere = not has_all and cores.isdisjoint(os.sched_getaffinity(int(folder.name)))
         except OSError:
             continue  # it has just ended
-        if int(fields[1]) == _KERNEL_THREADS or int(folder.name) == _KERNEL_THREADS:
+        if elsewhere or int(fields[1]) == _KERNEL_THREADS or int(folder.name) == _KERNEL_THREADS:
             continue
         # utime and stime, cutime and cstime of proc(5). Of this process only its own: its children are the roles.
         ticks += sum(int(one) for one in fields[11 : 13 if int(folder.name) == os.getpid() else 15])
-    return ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    return _in_ns(ticks)
 
 
 def _stop(processes: list[Process]) -> None:

@@ -44,6 +44,9 @@ __all__ = ["Observer", "SweepAtWork", "SweepOutcome", "parsed", "selects"]
 # Runs that fail one after the other fail for one reason, and the next ones would, too.
 _GIVEN_UP_IN_A_ROW_MAX = 3
 
+# Blocks of lane n are numbered from 1000 n + 1 on, and places in time from 1,000,000 n + 1 on.
+_LANE = 1000
+
 # The longest pause after an attempt that a busy machine spoiled; the first is 2 s, and each is twice as long as the one before.
 _BUSY_PAUSE_MAX_S = 15.0
 
@@ -81,7 +84,8 @@ class SweepOutcome:
 class SweepAtWork:
     """One sweep: which runs are there, and which are wanted next. Runs can be made while it has a bench.
 
-    ``identity`` is what of the bench decides the outcome of a run: runs of another one are not taken up.
+    ``identity`` is what of the bench decides the outcome of a run: runs of another one are not taken up. A ``lane`` numbers its blocks
+    apart from those of others, so that the run folders of all can lie in one folder: a block is made in one lane.
     """
 
     def __init__(
@@ -91,8 +95,11 @@ class SweepAtWork:
         identity: dict[str, str],
         observer: Observer,
         only: str | None,
+        *,
+        lane: int = 0,
     ) -> None:
         self.study = study
+        self.lane = lane
         self._sweep = sweep
         self.bench: Bench | None = None
         self._identity = identity
@@ -244,8 +251,9 @@ class SweepAtWork:
         metas = read_run_metas(self._sweep)
         there = {meta.content_sha256: folder for folder, meta in metas if meta.verdict.valid}
         # Blocks of attempts that failed are used up, too: a block is a time.
-        self._last_block = max((meta.repetition for _, meta in metas), default=0)
-        self._last_position = max((meta.position for _, meta in metas), default=0)
+        ours = [meta for _, meta in metas if self.lane in (0, meta.repetition // _LANE)]
+        self._last_block = max((meta.repetition for meta in ours), default=self.lane * _LANE)
+        self._last_position = max((meta.position for meta in ours), default=self.lane * _LANE * _LANE)
         names, found = {cell.name for cell in cells}, 0
         for run in scheduled_like(self.study, [meta for _, meta in metas]):
             folder = there.get(content_sha256(self.study, run, self._identity))

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from weir_lab.bench.machine.facts import machine_facts
 from weir_lab.bench.planning import expected_seconds
 from weir_lab.design import Response, anchors_of, cells_of, contrast_partners, neighbours
 from weir_lab.errors import RecordError, TestbedError
@@ -67,17 +68,21 @@ class Clock:
 
 @dataclass
 class Speeds:
-    """Yardsticks of all attempts of a study: what is usual. Busy attempts count, or nobody would learn of a change."""
+    """Yardsticks of a study's attempts on a machine like this one: what is usual. Busy attempts count, or nobody would learn of a change.
+
+    A study may go on on another machine, and there another speed is usual.
+    """
 
     known_ns: list[float] = field(default_factory=list)
     dropped: int = 0
     """Attempts that were invalid for a busy machine alone."""
+    _machine: dict[str, str | int | float] = field(default_factory=machine_facts)
 
     def read(self, sweep: Path) -> None:
         """Take up what is there."""
         for folder, meta in read_run_metas(sweep):
             self.dropped += meta.verdict.busy
-            if meta.verdict.valid or meta.verdict.busy:
+            if (meta.verdict.valid or meta.verdict.busy) and meta.machine == self._machine:
                 self.note(folder)
 
     def note(self, folder: Path) -> None:
@@ -187,7 +192,7 @@ def block_of_need(work: SweepAtWork, clock: Clock, speeds: Speeds, *, headline: 
     found = reach_of(study, list(cells.values()), headline=headline)
     every = [cell.cell for cell in cells.values()]
     rng = np.random.default_rng(
-        [study.plan.seed, 3, max((max(one.values, default=0) for one in cells.values()), default=0)]
+        [study.plan.seed, 3, max((max(one.values, default=0) for one in cells.values()), default=0), *_lane(work)]
     )
     names = next_block(
         found, contrast_partners(study, every), [one for one in anchors_of(study, every) if one in cells], rng
@@ -233,8 +238,13 @@ def _made(work: SweepAtWork, cells: Sequence[Cell], long: set[str], clock: Clock
 
 
 def _shuffled(work: SweepAtWork, cells: list[Cell]) -> list[Cell]:
-    rng = np.random.default_rng([work.study.plan.seed, 4, sum(len(cell.values) for cell in work.cells)])
+    rng = np.random.default_rng([work.study.plan.seed, 4, sum(len(cell.values) for cell in work.cells), *_lane(work)])
     return [cells[number] for number in rng.permutation(len(cells)).tolist()]
+
+
+def _lane(work: SweepAtWork) -> list[int]:
+    """What makes the order of a lane its own."""
+    return [work.lane] if work.lane else []
 
 
 def _maxima(study: Study, cells: Sequence[CellProgress]) -> set[str]:

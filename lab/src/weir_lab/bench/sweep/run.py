@@ -56,6 +56,8 @@ class Wanted:
     testbed: TestbedKind | None = None
     hosts: Path | None = None
     profile: bool = False
+    lane: int = 0
+    """Which of several labs on one large machine this is, from 1: it has blocks of its own (`SweepAtWork`); 0 for the only one."""
 
 
 def run_study(

@@ -33,6 +33,7 @@ __all__ = [
     "Progress",
     "listed",
     "part_of",
+    "parts_named",
     "plan_parts",
     "read_reasons",
     "reason_key",
@@ -132,6 +133,17 @@ def part_of(parts: Sequence[Part], number: int, seconds: float) -> list[Part]:
     if not 1 <= number <= len(shares):
         raise StudyError(f"--part {number}: this study has parts 1 to {len(shares)}.")
     return shares[number - 1]
+
+
+def parts_named(parts: Sequence[Part], names: str) -> list[Part]:
+    """Those of these names, which stand with commas between them; names that no part has are an error."""
+    wanted = {name.strip() for name in names.split(",")}
+    absent = sorted(wanted - {part.name for part in parts})
+    if absent:
+        raise StudyError(
+            f"--sweeps: there is no {', '.join(absent)} here. There are: {', '.join(part.name for part in parts)}."
+        )
+    return [part for part in parts if part.name in wanted]
 
 
 def run_parts(

@@ -115,7 +115,9 @@ class _Place:
         command = ["weir-lab", "study"]
         with opened(self.part.path, self.part.folder, self.night.executables, command, asked) as (study, bench):
             if self.work is None:
-                self.work = SweepAtWork(study, self.part.folder, bench.identity, self.night.observer, None)
+                self.work = SweepAtWork(
+                    study, self.part.folder, bench.identity, self.night.observer, asked.only, lane=asked.lane
+                )
             self.work.bench = bench
             try:
                 yield self.work
@@ -188,13 +190,13 @@ def standing_of(part: Part, folder: Path, *, headline: bool) -> Standing | None:
     return _standing(part.name, work.study, work.cells, headline=headline)
 
 
-def forecast(set_path: Path, root: Path) -> list[str]:
-    """What is there and what is to come, a line per sweep and one for all. Nothing is written."""
+def forecast(set_path: Path, root: Path, names: Collection[str] | None = None) -> list[str]:
+    """What is there and what is to come, a line per sweep (only those of ``names``) and one for all. Nothing is written."""
     # Files of variants are made from those of the set: somewhere else, so that the folder of the study stays as it is.
     with tempfile.TemporaryDirectory(prefix="weir-list-") as folder:
         scratch = Path(folder)
         study_set = take_files(set_path, scratch)
-        parts = plan_parts(study_set, scratch, "night")
+        parts = [one for one in plan_parts(study_set, scratch, "night") if names is None or one.name in names]
         folders = [root / part.folder.relative_to(scratch) for part in parts]
         standings = [
             standing_of(part, there, headline=study_set.headline(part.file))

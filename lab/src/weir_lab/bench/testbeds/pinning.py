@@ -1,4 +1,8 @@
-"""Keeps processes on given cores."""
+"""Keeps processes on given cores.
+
+A study counts the cores that the lab may use: 0 is the first of them. On a machine that is all the lab's these are the kernel's numbers;
+under ``taskset --cpu-list 4,5`` core 1 is 5, so that several labs share a large machine, each with cores of its own.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +21,15 @@ def pinned(cores: tuple[int, ...]) -> list[str]:
     taskset = find_program("taskset")
     if taskset is None:
         raise TestbedError("taskset is not installed. Install the package util-linux, or leave topology.cores out.")
-    return [taskset, "--cpu-list", ",".join(map(str, cores))]
+    here = sorted(os.sched_getaffinity(0))
+    return [taskset, "--cpu-list", ",".join(str(here[core]) for core in cores)]
 
 
 def require_cores(cores: tuple[int, ...], machine: str) -> None:
     """Refuse cores that are not here."""
-    absent = sorted(set(cores) - os.sched_getaffinity(0))
+    count = len(os.sched_getaffinity(0))
+    absent = sorted(core for core in set(cores) if core >= count)
     if absent:
-        here = sorted(os.sched_getaffinity(0))
-        raise StudyError(f"topology.cores: {machine} is pinned to cores {absent}, and this process may use {here}.")
+        raise StudyError(
+            f"topology.cores: {machine} is pinned to cores {absent}, and this process may use {count}, which count from 0."
+        )
