@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from namespaces import eventually
+from namespaces import eventually, left_by, needs_network, needs_quota
 from weir_lab.bench.machine.processes import Processes, cpu_ns
 from weir_lab.bench.machine.watching import glance
 from weir_lab.bench.running.edges import take_edge
 from weir_lab.bench.running.starting import Executables, Starter, keep_awake
 from weir_lab.bench.testbeds import TestbedKind, open_testbed
-from weir_lab.design.topology import Shape, Topology
+from weir_lab.design.topology import Cores, Cpus, Shape, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,3 +71,22 @@ def test_testbeds_keep_cores_awake_where_the_topology_asks_for_it() -> None:
         (TestbedKind.NETNS, Topology(), []),
     ):
         assert open_testbed(kind, topology, shape).cores_awake() == cores
+
+
+@needs_network
+@needs_quota
+def test_it_gives_way_to_a_role_that_has_a_group_of_its_own(tmp_path: Path) -> None:
+    """It had half of a core beside a role in a control group, which did not get its quota: SCHED_IDLE gives way within a group alone."""
+    loop = [sys.executable, "-I", "-S", "-c", "while True: pass"]
+    topology = Topology(awake=True, cores=Cores(server=(0,)), cpu=Cpus(server=0.46))
+    with open_testbed(TestbedKind.NETNS, topology, Shape(1, 0, 1)) as opened, Processes(tmp_path) as processes:
+        assert opened.identity()["awake"] == "gives way"
+        (beside, *_) = keep_awake(Starter(processes, opened, Executables(tmp_path / "weir", "memcached"), tmp_path))
+        role = processes.start("servers", "role", opened.machine("server-0").command("role", loop)).popen.pid
+        eventually(lambda: cpu_ns(role) > 0, "the role runs")
+        before = cpu_ns(role), cpu_ns(beside.popen.pid)
+        eventually(lambda: cpu_ns(role) - before[0] > 5 * _SPENT_NS, "it has had a second")
+        mine, idle = cpu_ns(role) - before[0], cpu_ns(beside.popen.pid) - before[1]
+    # It has all of its quota, and the loop at most what that leaves of the core. It was 0.38 of the two.
+    assert mine / (mine + idle) > 0.43
+    assert left_by(os.getpid()) == []

@@ -32,7 +32,7 @@ from weir_lab.bench.network import (
     this_process,
 )
 from weir_lab.bench.network import namespaces as module
-from weir_lab.bench.network.quotas import CpuGroups, CpuQuota
+from weir_lab.bench.network.quotas import CpuGroups, CpuQuota, in_outermost_group
 from weir_lab.errors import TestbedError
 
 if TYPE_CHECKING:
@@ -402,3 +402,51 @@ def name_of(pid: int) -> str:
 def inside_of(node: Node) -> str:
     """The namespace of a node as /proc names it."""
     return run_in(node.namespace, lambda: str(Path("/proc/thread-self/ns/net").readlink()))
+
+
+@needs_quota
+def test_a_command_leaves_the_control_group_that_it_is_started_in() -> None:
+    """Kernels with RT_GROUP_SCHED refused the delay device its real-time priority in a group: it was late, and no run was valid."""
+    assert isinstance(GROUPS, CpuGroups)
+    with CpuQuota(GROUPS, this_process(), "below", 0.5) as quota:
+        inside = groups_of([*quota.enter])
+        outside = groups_of([*quota.enter, *in_outermost_group(GROUPS)])
+    assert any(line.endswith("-below") for line in inside)
+    assert not any(line.endswith("-below") for line in outside)
+
+
+def groups_of(enter: list[str]) -> list[str]:
+    """Control groups of a process that is started with these words."""
+    return subprocess.run(
+        [*enter, "cat", "/proc/self/cgroup"], capture_output=True, text=True, check=True
+    ).stdout.split()
+
+
+def test_a_group_that_may_not_be_entered_is_no_reason_to_fail(tmp_path: Path) -> None:
+    words = in_outermost_group(CpuGroups(2, tmp_path / "not-there"))
+    done = subprocess.run([*words, "echo", "here"], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("here\n", "")
+    assert in_outermost_group("no control groups are mounted") == []
+
+
+def test_a_delay_device_without_real_time_priority_is_started_once_more_in_the_outermost_group(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[list[str]] = []
+    closed: list[int] = []
+
+    class Device:
+        def __init__(self, _program: Path, enter: list[str], _ports: object, *_words: str) -> None:
+            made.append(list(enter))
+            self.number = len(made)
+            self.first = type("First", (), {"is_real_time": self.number > 1})()
+
+        def close(self) -> None:
+            closed.append(self.number)
+
+    monkeypatch.setattr(module, "DelayDevice", Device)
+    monkeypatch.setattr(module, "in_outermost_group", lambda: ["outside"])
+    network = Network(this_process(), LINKS)
+    device = network._delay_device(Path("weir-delay"), [])
+    assert (closed, made[1][0], made[1][1:]) == ([1], "outside", made[0])
+    assert device.first.is_real_time

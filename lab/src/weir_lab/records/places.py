@@ -78,7 +78,11 @@ class MachineRecord(Record):
     """Its clock minus the lab's, where they are not the same."""
 
 
-AWAKE = "a loop of the lowest priority kept each core from sleeping in runs, because a host takes its time to wake it"
+_AWAKE = "a loop of the lowest priority kept each core from sleeping in runs, because a host takes its time to wake it"
+_TOOK_TIME = (
+    "it did not give way to machines in control groups: where they wanted the core it had a share like one of them, and a machine that had "
+    "used its CPU quota waited for up to 4 ms more"
+)
 
 
 class TestbedRecord(Record):
@@ -93,12 +97,25 @@ class TestbedRecord(Record):
     """The study's speed factor: rates and quotas of `machines` are the study's times this, delays are divided by it."""
     awake: bool = False
     """Whether a loop of the lowest priority kept each core from sleeping in runs."""
+    awake_gives_way: bool = False
+    """Whether that loop took nothing from machines in control groups of their own. Until 2026-11-27 it did."""
     delayed_by: str | None = None
     """What delays packets, and with which priority; ``None`` where nothing does."""
     round_trips: list[RoundTripRecord] = Field(default_factory=list)
     measured_unix_ns: int | None = None
     notes: list[str] = Field(default_factory=list)
     """What the study asked for and the testbed could not build, and what else a reader must know."""
+
+    @property
+    def kept_awake(self) -> str | None:
+        """What kept cores awake, and what that cost the machines; ``None`` where nothing did."""
+        if not self.awake:
+            return None
+        return (
+            _AWAKE
+            if self.awake_gives_way or not any(one.cpus is not None for one in self.machines)
+            else f"{_AWAKE}; {_TOOK_TIME}"
+        )
 
     @property
     def shares_cpu(self) -> bool:

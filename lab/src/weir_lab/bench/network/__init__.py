@@ -20,7 +20,7 @@ from weir_lab.bench.network.measuring import RoundTrips, SendingRate, measure_ro
 from weir_lab.bench.network.namespaces import Link, Network, Node, connect_in, run_in
 from weir_lab.bench.network.one_way import OneWay, measure_one_way
 from weir_lab.bench.network.owners import Owner, owner_of, this_process
-from weir_lab.bench.network.quotas import CpuQuota, Throttling, find_cpu_groups
+from weir_lab.bench.network.quotas import CpuQuota, IdleGroup, Throttling, find_cpu_groups
 
 __all__ = [
     "CpuQuota",
@@ -28,6 +28,7 @@ __all__ = [
     "DelayPort",
     "DelayReport",
     "Facility",
+    "IdleGroup",
     "Kernel",
     "Link",
     "LinkCounters",

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weir_lab.bench.network.commands import find_program, ip, tc
 from weir_lab.bench.network.namespaces import remove_namespace
 from weir_lab.bench.network.owners import this_process
-from weir_lab.bench.network.quotas import CpuQuota, find_cpu_groups
+from weir_lab.bench.network.quotas import CpuQuota, find_cpu_groups, in_outermost_group
 from weir_lab.errors import TestbedError
 
 if TYPE_CHECKING:
@@ -58,7 +60,7 @@ def probe() -> Kernel:
     found = [_root(), *(_program(name) for name in _PACKAGES)]
     if all(facility.there for facility in found):
         found += _kernel_parts()
-        found.append(_quota())
+        found += [_quota(), _real_time()]
     return Kernel(found)
 
 
@@ -111,6 +113,21 @@ def _tried(name: str, needed: bool, option: str, action: Callable[[], object]) -
         words = f"the kernel has no {name} ({said}); it needs {option}"
         return Facility(name, needed, there=False, words=words)
     return Facility(name, needed, there=True, words="works")
+
+
+def _real_time() -> Facility:
+    """As the delay device tries it: at its start, and once more outside of the control group that we are in."""
+    argv = [sys.executable, "-I", "-S", "-c", "import os; os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))"]
+    refused = ""
+    for enter, words in (([], "works"), (in_outermost_group(), "works in the outermost control group")):
+        done = subprocess.run([*enter, *argv], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return Facility("real time", needed=False, there=True, words=words)
+        refused = done.stderr.strip().rpartition("\n")[2] or f"status {done.returncode}"
+    remedy = (
+        "the delay device is late where cores are full: run outside of a container, or as a service with CAP_SYS_NICE"
+    )
+    return Facility("real time", needed=False, there=False, words=f"no real-time priority ({refused}): {remedy}")
 
 
 def _quota() -> Facility:

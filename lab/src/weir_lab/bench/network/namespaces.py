@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from weir_lab.bench.network.commands import find_program, ip, ip_batch, tc
 from weir_lab.bench.network.counters import LinkCounters, Traffic
 from weir_lab.bench.network.delaying import DelayDevice, DelayPort
+from weir_lab.bench.network.quotas import in_outermost_group
 from weir_lab.errors import TestbedError
 
 if TYPE_CHECKING:
@@ -114,12 +115,20 @@ class Network:
                 self.nodes[name] = dataclasses.replace(node, counters=counters)
             if self._delay_program is not None:
                 ports = [DelayPort(_port(node), node.link.delay_ms) for node in self.nodes.values()]
-                enter = _enter_words(self._switch)
-                self.delay_device = DelayDevice(self._delay_program, enter, ports, *self._delay_words)
+                self.delay_device = self._delay_device(self._delay_program, ports)
         except BaseException:
             self.close()
             raise
         return self
+
+    def _delay_device(self, program: Path, ports: list[DelayPort]) -> DelayDevice:
+        """With real-time priority where the kernel gives it, if need be outside of the control group that we are in."""
+        enter = _enter_words(self._switch)
+        device = DelayDevice(program, enter, ports, *self._delay_words)
+        if device.first.is_real_time:
+            return device
+        device.close()
+        return DelayDevice(program, [*in_outermost_group(), *enter], ports, *self._delay_words)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

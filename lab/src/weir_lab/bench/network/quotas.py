@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from weir_lab.bench.network.owners import Owner
 
-__all__ = ["CpuGroups", "CpuQuota", "Throttling", "find_cpu_groups", "remove_group"]
+__all__ = ["CpuGroups", "CpuQuota", "IdleGroup", "Throttling", "find_cpu_groups", "in_outermost_group", "remove_group"]
 
 # The kernel takes no quota and no period below a millisecond, and no period above a second.
 _QUOTA_US_MIN = 1_000
@@ -86,6 +86,18 @@ def _second_version_lacks(folder: Path) -> str | None:
     except OSError as error:
         return f"{folder} does not give the controller cpu to groups in it ({error.strerror})"
     return None
+
+
+def in_outermost_group(groups: CpuGroups | str | None = None) -> list[str]:
+    """Words before a command line that start it in the outermost control group, where we may; the process stays the same one.
+
+    A kernel built with RT_GROUP_SCHED gives real-time priority to that group alone, unless somebody parts it (cgroups(7)), and on many
+    machines whoever logs in is in a group below it.
+    """
+    found = find_cpu_groups() if groups is None else groups
+    if isinstance(found, str):
+        return []
+    return ["/bin/sh", "-c", '{ echo $$ >"$0"; } 2>/dev/null; exec "$@"', str(found.folder / "cgroup.procs")]
 
 
 class CpuQuota:
@@ -157,6 +169,52 @@ class CpuQuota:
             return Throttling(numbers["nr_periods"], numbers["nr_throttled"], stood_ns)
         except (OSError, ValueError, KeyError) as error:
             raise TestbedError(f"{self._folder}/cpu.stat cannot be read ({error}).") from error
+
+
+class IdleGroup:
+    """Context manager: a group whose processes run only where nobody else wants the core.
+
+    The policy SCHED_IDLE alone does not do that: it says how a task shares with those of its own group. A task of a session of its own is
+    in a group of its own (sched(7), autogroup), and that group had as much of a core as the whole group of a role.
+    """
+
+    def __init__(self, groups: CpuGroups, owner: Owner, name: str) -> None:
+        self._version = groups.version
+        self._folder = groups.folder / owner.name(name)
+
+    def __enter__(self) -> Self:
+        try:
+            self._folder.mkdir()
+            self._give_way()
+        except OSError as error:
+            self.close()
+            raise TestbedError(
+                f"{self._folder}: a group that gives way was refused ({error.strerror}). Leave topology.awake out."
+            ) from error
+        return self
+
+    def _give_way(self) -> None:
+        """Linux 5.15 and later have idle groups; before, a group can have a weight of 2 or 1 beside the 1,024 or 100 of others."""
+        if (self._folder / "cpu.idle").exists():
+            (self._folder / "cpu.idle").write_text("1", encoding="ascii")
+        elif self._version == 1:
+            (self._folder / "cpu.shares").write_text("2", encoding="ascii")
+        else:
+            (self._folder / "cpu.weight").write_text("1", encoding="ascii")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End what runs in the group and remove it."""
+        remove_group(self._folder)
+
+    @property
+    def enter(self) -> list[str]:
+        """Words before a command line that make it run in the group; the process stays the same one."""
+        return ["/bin/sh", "-c", 'echo $$ >"$0" && exec "$@"', str(self._folder / "cgroup.procs")]
 
 
 def remove_group(folder: Path) -> None:

@@ -132,6 +132,9 @@ class Testbed(Protocol):
     def cores_awake(self) -> list[int]:
         """Cores of this machine that are to be kept from sleeping while a run is made."""
 
+    def enter_awake(self) -> list[str]:
+        """Words before the command line of a process that keeps a core awake: so it gives way to the roles in their groups, too."""
+
     def own_processes(self) -> set[int]:
         """Processes of this machine that the testbed itself needs: neither roles nor others."""
 

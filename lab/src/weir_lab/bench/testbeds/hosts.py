@@ -151,6 +151,10 @@ class HostsTestbed:
         """None: hosts are whole machines."""
         return []
 
+    def enter_awake(self) -> list[str]:
+        """None."""
+        return []
+
     def own_processes(self) -> set[int]:
         """None on this machine."""
         return set()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 from weir_lab.bench.machine.processes import cpu_ns, free_ports, machine_busy_ns, prefer_thread, resident_bytes
 from weir_lab.bench.testbeds.agent import version_of
 from weir_lab.bench.testbeds.base import MachineState
-from weir_lab.bench.testbeds.pinning import pinned
+from weir_lab.bench.testbeds.pinning import pinned, require_cores
 from weir_lab.bench.testbeds.yardstick import Yardstick
 from weir_lab.errors import TestbedError
 from weir_lab.records.places import MachineRecord, PairRecord, TestbedRecord
@@ -32,6 +32,8 @@ class LocalTestbed:
 
     def __init__(self, topology: Topology, shape: Shape) -> None:
         self._topology = topology
+        for name in shape.machines:
+            require_cores(topology.cores_of(name), name)
         machines = [
             MachineRecord(name=name, address=_LOOPBACK, cores=list(topology.cores_of(name))) for name in shape.machines
         ]
@@ -77,6 +79,10 @@ class LocalTestbed:
 
     def cores_awake(self) -> list[int]:
         """None: nothing of a topology is built."""
+        return []
+
+    def enter_awake(self) -> list[str]:
+        """None."""
         return []
 
     def own_processes(self) -> set[int]:

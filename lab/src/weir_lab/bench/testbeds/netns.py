@@ -20,6 +20,7 @@ from weir_lab.bench.machine.processes import (
 from weir_lab.bench.network import (
     CpuQuota,
     DelayDevice,
+    IdleGroup,
     Link,
     Network,
     Node,
@@ -81,6 +82,7 @@ class NetnsTestbed:
         self._quotas: dict[str, CpuQuota] = {}
         self._delays: _Delays = _Delays.NONE
         self._device: DelayDevice | None = None
+        self._idle: IdleGroup | None = None
         self.record = TestbedRecord(kind="netns", machines=[])
 
     def __enter__(self) -> Self:
@@ -97,6 +99,9 @@ class NetnsTestbed:
             notes += [_without_delay(self._topology, kernel)] if self._delays is _Delays.NONE else []
         with ExitStack() as opening:
             self._enter_quotas(opening, notes)
+            groups = find_cpu_groups()
+            if self._topology.awake and not isinstance(groups, str):
+                self._idle = opening.enter_context(IdleGroup(groups, this_process(), "awake"))
             owner, topology = this_process(), self._topology
             links = {
                 name: Link(topology.mbit_s(name), 0.0 if self._delays is _Delays.NONE else topology.delay_ms(name))
@@ -104,6 +109,10 @@ class NetnsTestbed:
             }
             network = opening.enter_context(Network(owner, links, program if self._delays is _Delays.DEVICE else None))
             self._nodes, self._device = network.nodes, network.delay_device
+            if self._device is not None and not self._device.first.is_real_time:
+                notes.append(
+                    f"weir-delay has no real-time priority and is late where cores are full: {self._device.first.priority}"
+                )
             self.record = self._measured(notes)
             self._open = opening.pop_all()
         return self
@@ -174,6 +183,10 @@ class NetnsTestbed:
         """All that this process may use, where the topology asks for it."""
         return sorted(os.sched_getaffinity(0)) if self._topology.awake else []
 
+    def enter_awake(self) -> list[str]:
+        """Into a group that gives way, where there are control groups."""
+        return self._idle.enter if self._idle is not None else []
+
     def own_processes(self) -> set[int]:
         """The delay device."""
         return {self._device.pid} if self._device is not None else set()
@@ -189,6 +202,8 @@ class NetnsTestbed:
             "topology": json.dumps(self._topology.as_built(), sort_keys=True),
             "link_delay": self._delays,
             "cpu_quotas": "set" if self._quotas else "none",
+            # Loops that did not give way to roles in groups of their own made other runs.
+            **({"awake": "gives way" if self._idle is not None else "by policy"} if self._topology.awake else {}),
         }
 
     def _enter_quotas(self, opening: ExitStack, notes: list[str]) -> None:
@@ -231,6 +246,7 @@ class NetnsTestbed:
             speed=self._topology.speed,
             delayed_by=self._delayed_by(),
             awake=self._topology.awake,
+            awake_gives_way=self._idle is not None,
             round_trips=round_trips,
             measured_unix_ns=time.time_ns(),
             notes=notes,

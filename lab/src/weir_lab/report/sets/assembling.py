@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from weir_lab.design import Study, load_study
 from weir_lab.design.whole.sets import sweep_folder
 from weir_lab.errors import ReportError
-from weir_lab.records.places import AWAKE
 from weir_lab.report.common import Task, design_rows, with_tables
 from weir_lab.report.numbers.comparing import basis_of
 from weir_lab.report.numbers.readings import SweepReadings, read_cells
@@ -482,8 +481,8 @@ def _notes_of(sweep: SweepReadings) -> Iterator[str]:
     yield from testbed.notes
     if testbed.delayed_by:
         yield f"packets are delayed by {testbed.delayed_by}"
-    if testbed.awake:
-        yield AWAKE
+    if testbed.kept_awake:
+        yield testbed.kept_awake
     if sweep.speed != 1.0:
         yield (
             f"machines ran at {sweep.speed:g} of the study's speed: link rates and CPU quotas times that, delays divided by it; a rate "

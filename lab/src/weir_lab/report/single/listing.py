@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weir_lab.records.places import AWAKE
 from weir_lab.report.common import design_rows
 from weir_lab.report.page.blocks import Table, Text, Value
 from weir_lab.report.single.levels import factor_cells, factor_heads
@@ -108,8 +107,8 @@ def build_machines(testbed: TestbedRecord | None, targets: Sequence[str] = ()) -
         blocks.append(Text(speed, note=True))
     if testbed.delayed_by:
         blocks.append(Text(f"Packets between the machines are delayed by {testbed.delayed_by}.", note=True))
-    if testbed.awake:
-        blocks.append(Text(f"{AWAKE.capitalize()}.", note=True))
+    if testbed.kept_awake:
+        blocks.append(Text(f"{testbed.kept_awake[0].upper()}{testbed.kept_awake[1:]}.", note=True))
     if testbed.round_trips:
         trips = tuple(
             (
