@@ -209,6 +209,23 @@ def test_a_gallery_is_built_from_records_and_each_page_verifies_in_its_tree(show
     assert f"{page.numbers:,} numbers computed again, 0 differences" in found.output
 
 
+def test_a_gallery_keeps_pages_without_records_and_its_index_leads_to_them(
+    shown: tuple[Path, list[Shown]], little: Path, tmp_path: Path
+) -> None:
+    before, made = tmp_path / "before", tmp_path / "gallery"
+    before.mkdir()
+    earlier = shown[1][0].page.read_text()
+    (before / "s1.html").write_text(earlier)
+    (before / "small.html").write_text("its page is made anew")
+    (page,) = build_gallery([little], made, ["s1", "s2", "small"], earlier=before)
+    assert (made / "s1.html").read_text() == earlier
+    assert page.page.read_text() == earlier
+    index = (made / "index.html").read_text()
+    assert '<a href="s1.html">S1</a>' in index
+    assert "no kept records were given: made at the pace quick, before " in index
+    assert "Missing: S2." in index
+
+
 def test_a_number_that_was_changed_on_a_page_or_in_its_data_is_found(
     shown: tuple[Path, list[Shown]], tmp_path: Path
 ) -> None:

@@ -24,7 +24,14 @@ from weir_lab.records.sharing.files import write_kept
 from weir_lab.report.page.blocks import Table
 from weir_lab.report.page.html import html_page
 from weir_lab.report.sets import Sources, assemble, write_report
-from weir_lab.report.sets.stories import find_wholes, index_report, linked, pair_report, read_whole
+from weir_lab.report.sets.stories import (
+    earlier_pages,
+    find_wholes,
+    index_report,
+    linked,
+    pair_report,
+    read_whole,
+)
 from weir_lab.report.sets.stories.maxima import pair_curves, pair_maxima, speed_of
 from weir_lab.report.sets.stories.pairing import pair_questions, set_of
 from weir_lab.report.sets.stories.reading import VERDICTS
@@ -215,6 +222,45 @@ def test_an_index_page_leads_to_the_reports_and_says_what_is_missing(root: Path,
         "no link to a page that is not there"
     )
     shutil.rmtree(out.parent)
+
+
+def test_an_index_names_pages_without_kept_records_and_how_they_were_made(root: Path, tmp_path: Path) -> None:
+    """By the page's twin where one lies beside it, else by the page; what they conclude is in no count."""
+    for name in ("s1", "s4"):
+        page = (root / "s5-quick-netns" / "s5.html").read_text()
+        (tmp_path / f"{name}.html").write_text(page.replace("S5 again: ", f"{name.upper()} again: "))
+    made = {
+        "title": "S4 again: <by its twin>",
+        "pace": "standard",
+        "facts": [["runs made", "2026-11-20 to 2026-11-21 UTC"]],
+    }
+    (tmp_path / "s4.json").write_text(json.dumps(twin(root, "s5") | made))
+    kept = twin(root, "s5")
+    last = dict(kept["facts"])["runs made"].rpartition(" to ")[2]
+    out = tmp_path / "index.html"
+    call = ["index", str(root / "s3-quick-netns"), "--out", str(out), "--studies", str(tmp_path / "none")]
+    done = CliRunner().invoke(app, call)
+    assert done.exit_code == 0, done.output
+    page = out.read_text()
+    answers = page[page.index('id="answers"') : page.index('id="counts"')]
+    rows = dict(re.findall(r"<td>(?:<a[^>]*>)?(\w+)(?:</a>)?<td>(.*?)\n", answers.replace("<tr>", "\n<tr>")))
+    assert rows["S1"].endswith(f"no kept records were given: made at the pace quick, before {last}")
+    assert rows["S1"].startswith("from a baseline to the full system<td>")
+    assert (
+        rows["S4"]
+        == "&lt;by its twin&gt;<td>–<td>no kept records were given: made at the pace standard, before 2026-11-21 UTC"
+    )
+    assert "made at" not in rows["S3"]
+    assert rows["S2"] == "no report was given<td>–<td>–"
+    assert page.count('<a href="s1.html">S1</a>') == page.count('<a href="s4.html">S4</a>') == 2
+    assert "Of S1 and S4 pages are there, and no kept records were given" in page
+    assert "Missing: S2, S5, own." in page
+    wholes = find_wholes([root / "s3-quick-netns"])
+    counted = [table(index_report(wholes, [], one), "counts").rows for one in ([], earlier_pages(tmp_path, ["s1"]))]
+    assert counted[0] == counted[1]
+    (tmp_path / "s1.html").write_text("<p>another page</p>")
+    with pytest.raises(ReportError, match=r"s1\.html: no page of a whole study: .*make it again"):
+        earlier_pages(tmp_path, ["s1"])
 
 
 def test_questions_are_paired_by_name_and_else_by_rule(wholes: list[Whole]) -> None:

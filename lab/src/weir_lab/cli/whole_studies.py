@@ -24,16 +24,24 @@ from weir_lab.records.tables.quotas import quota_text
 from weir_lab.report.page.html import html_page
 from weir_lab.report.sets.assembling import Sources, assemble
 from weir_lab.report.sets.kept import bring_back, holds_records, keep, records_of, verify_kept, verify_page
-from weir_lab.report.sets.stories import find_wholes, index_report, linked, pair_report, read_whole
+from weir_lab.report.sets.stories import (
+    earlier_pages,
+    find_wholes,
+    index_report,
+    linked,
+    pair_report,
+    read_whole,
+)
 from weir_lab.report.sets.twin import changes, read_twin, verify, write_report
 from weir_lab.report.single.report import of_a_sweep, verify_sweep
 from weir_lab.theory.units import count_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from weir_lab.design.whole.sets import StudySet
     from weir_lab.report.page.blocks import Report
+    from weir_lab.report.sets.stories import Earlier
     from weir_lab.report.sets.stories.reading import Whole
 
 __all__ = [
@@ -290,10 +298,14 @@ def index_reports(
     ] = Path("studies"),
     pages: _Pages = None,
 ) -> None:
-    """Tell all whole studies on one page: what each asked and found in at most ten lines, its verdicts, what limits, what is missing."""
+    """Tell all whole studies on one page: what each asked and found in at most ten lines, its verdicts, what limits, what is missing.
+
+    Studies of which only a page lies in --pages, or beside the index, are named with how it was made.
+    """
     wholes = find_wholes(reports, pages)
-    report = index_report(wholes, known_sets(studies) if studies.is_dir() else _STUDIES)
-    _write_page(report, wholes, out)
+    known = known_sets(studies) if studies.is_dir() else _STUDIES
+    earlier = earlier_pages(pages or out.parent, set(known) - {whole.name for whole in wholes})
+    _write_page(index_report(wholes, known, earlier), [*wholes, *earlier], out)
 
 
 def pair_reports(
@@ -309,7 +321,7 @@ def pair_reports(
     _write_page(pair_report(*wholes), wholes, out)
 
 
-def _write_page(report: Report, wholes: list[Whole], out: Path) -> None:
+def _write_page(report: Report, wholes: Sequence[Whole | Earlier], out: Path) -> None:
     """The page with its links, and on the terminal what it says first."""
     page = linked(html_page(report), wholes, out)
     out.parent.mkdir(parents=True, exist_ok=True)

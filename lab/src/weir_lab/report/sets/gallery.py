@@ -5,7 +5,7 @@
     s3.html        below 1 MB, with a link to the data of each figure
     s3-data/       that data, a CSV file for each figure
     s3.md          the same without drawings
-    index.html     all studies
+    index.html     all studies, those of which there is only an earlier page among them
     s3-s5.html     two studies of one design
 
 The twins with every number stay where they are, in the records.
@@ -13,6 +13,7 @@ The twins with every number stay where they are, in the records.
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,15 +24,16 @@ from weir_lab.records import write_json, write_text
 from weir_lab.report.page.data import data_files
 from weir_lab.report.page.html import html_page, markdown_page
 from weir_lab.report.sets.kept import kept_twin, rebuild
-from weir_lab.report.sets.stories import index_report, linked, pair_report, read_whole
+from weir_lab.report.sets.stories import earlier_pages, index_report, linked, pair_report, read_whole
 from weir_lab.report.sets.twin import twin_of
 from weir_lab.theory.units import count_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from weir_lab.report.page.blocks import Report
     from weir_lab.report.sets.kept import VerifiedKept
+    from weir_lab.report.sets.stories import Earlier
     from weir_lab.report.sets.stories.reading import Whole
 
 __all__ = ["INDEX", "PAGE_BYTES_MAX", "PAIRS", "Shown", "build_gallery"]
@@ -54,7 +56,9 @@ class Shown:
     made: str
 
 
-def build_gallery(records: Sequence[Path], out: Path, known: Sequence[str], *, partial: bool = False) -> list[Shown]:
+def build_gallery(
+    records: Sequence[Path], out: Path, known: Sequence[str], *, partial: bool = False, earlier: Path | None = None
+) -> list[Shown]:
     """Write the gallery of these kept records into ``out``, which must not be there yet; its pages, pairs last.
 
     Parameters
@@ -65,6 +69,8 @@ def build_gallery(records: Sequence[Path], out: Path, known: Sequence[str], *, p
         Names of all studies: the index names those without records.
     partial
         Whether a study may lack sections. Its page says which.
+    earlier
+        A folder with pages of studies that have no records. They go into ``out`` as they are, and the index names them.
 
     Raises
     ------
@@ -76,7 +82,8 @@ def build_gallery(records: Sequence[Path], out: Path, known: Sequence[str], *, p
         roots = [(folder, Path(scratch) / kept_twin(folder)[1]["name"]) for folder in records]
         shown = [_study(folder, root, out, partial=partial) for folder, root in roots]
         wholes = {root.name: read_whole(root, out) for _, root in roots}
-        _write(index_report(list(wholes.values()), known), list(wholes.values()), out / INDEX)
+        others = _earlier(earlier, set(known) - set(wholes), out) if earlier is not None else []
+        _write(index_report(list(wholes.values()), known, others), [*wholes.values(), *others], out / INDEX)
         for one, other in PAIRS:
             if one in wholes and other in wholes:
                 pair = [wholes[one], wholes[other]]
@@ -84,6 +91,12 @@ def build_gallery(records: Sequence[Path], out: Path, known: Sequence[str], *, p
                 _write(report, pair, out / f"{report.name}.html")
                 shown.append(Shown(out / f"{report.name}.html", report.title, report.summary, 0, ""))
     return shown
+
+
+def _earlier(folder: Path, names: Collection[str], out: Path) -> list[Earlier]:
+    """Copy the pages of these studies, and tell how each was made: its twin beside it, if it has one, stays where it is."""
+    found = earlier_pages(folder, names)
+    return [replace(one, page=Path(shutil.copy(one.page, out / one.page.name))) for one in found]
 
 
 def _study(folder: Path, root: Path, out: Path, *, partial: bool) -> Shown:
@@ -134,5 +147,5 @@ def _for_readers(report: Report, folder: Path) -> Report:
     return replace(report, steps=steps, sweeps=sweeps)
 
 
-def _write(report: Report, wholes: list[Whole], file: Path) -> None:
+def _write(report: Report, wholes: Sequence[Whole | Earlier], file: Path) -> None:
     write_text(file, linked(html_page(report), wholes, file))

@@ -1,4 +1,7 @@
-"""The page of all whole studies: a story of each, what its conclusions came to, what limits, and what is missing. `index_report`."""
+"""The page of all whole studies: a story of each, what its conclusions came to, what limits, and what is missing. `index_report`.
+
+Studies whose pages no records stand behind are named with how those were made, and are in no count.
+"""
 
 from __future__ import annotations
 
@@ -7,29 +10,36 @@ from typing import TYPE_CHECKING
 
 from weir_lab.errors import ReportError
 from weir_lab.report.page.blocks import Report, Section, Table, Text, Value
-from weir_lab.report.sets.stories.reading import VERDICTS, in_order, label_of
-from weir_lab.report.sets.stories.telling import answer_of, asked_of, subject_of, tell
+from weir_lab.report.sets.stories.reading import RUNS_MADE, VERDICTS, in_order, label_of
+from weir_lab.report.sets.stories.telling import answer_of, asked_of, listed, subject_of, tell
 from weir_lab.theory.units import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weir_lab.report.page.blocks import Block, Entry
+    from weir_lab.report.sets.stories.earlier import Earlier
     from weir_lab.report.sets.stories.reading import Whole
 
 __all__ = ["index_report"]
 
+NO_RECORDS = "no kept records were given"
+"""Of a study whose page is there all the same."""
 _HEADS = ("Hold", "Do not hold", "Cannot tell", "No data")
 
 
-def index_report(wholes: Sequence[Whole], known: Sequence[str]) -> Report:
-    """The page's content. ``known`` are the names of all studies that there could be: those without a report are said to be missing."""
+def index_report(wholes: Sequence[Whole], known: Sequence[str], earlier: Sequence[Earlier] = ()) -> Report:
+    """The page's content.
+
+    ``known`` are the names of all studies that there could be. Of those without a report, the ones with an ``earlier`` page are named with
+    it, and the others are said to be missing.
+    """
     if not wholes:
         raise ReportError(
             "No report of a whole study is here. Make one with `weir-lab study s5`, then give its folder."
         )
-    missing = in_order(set(known) - {whole.name for whole in wholes})
-    blocks: list[Block] = [_answers(wholes, missing), _counts(wholes)]
+    missing = in_order(set(known) - {whole.name for whole in wholes} - {one.name for one in earlier})
+    blocks: list[Block] = [_answers(wholes, earlier, missing), _counts(wholes)]
     full = _full(wholes)
     return Report(
         "index",
@@ -40,17 +50,21 @@ def index_report(wholes: Sequence[Whole], known: Sequence[str]) -> Report:
         "",
         tuple(tell(wholes)),
         (Section("studies", "The studies", "", "", blocks=tuple(blocks + ([full] if full else [_no_curve()]))),),
-        tuple((whole.label, _made(whole)) for whole in wholes),
+        (
+            *((one.label, _made(one.pace, one.testbed, dict(one.facts).get(RUNS_MADE, ""))) for one in wholes),
+            *((one.label, f"{_made(one.pace, one.testbed, one.runs_made)}; {NO_RECORDS}") for one in earlier),
+        ),
         {},
-        limits=tuple(_limits(wholes, missing)),
+        limits=tuple(_limits(wholes, earlier, missing)),
         intervals="Numbers, intervals and verdicts are those of the reports.",
     )
 
 
-def _answers(wholes: Sequence[Whole], missing: Sequence[str]) -> Table:
+def _answers(wholes: Sequence[Whole], earlier: Sequence[Earlier], missing: Sequence[str]) -> Table:
     rows: list[tuple[Entry, ...]] = [
         (whole.label, subject_of(whole), asked_of(whole) or "–", answer_of(whole) or "–") for whole in wholes
     ]
+    rows += [(one.label, subject_of(one), "–", f"{NO_RECORDS}: {one.made_text}") for one in earlier]
     rows += [(label_of(name), "no report was given", "–", "–") for name in missing]
     return Table(
         "answers",
@@ -108,8 +122,13 @@ def _no_curve() -> Text:
     return Text("No study here measured a curve over clients, so nothing is said of what limits.", note=True)
 
 
-def _limits(wholes: Sequence[Whole], missing: Sequence[str]) -> list[str]:
+def _limits(wholes: Sequence[Whole], earlier: Sequence[Earlier], missing: Sequence[str]) -> list[str]:
     found = []
+    if earlier:
+        found.append(
+            f"Of {listed([one.label for one in earlier])} pages are there, and {NO_RECORDS}: what these conclude cannot be verified and "
+            "is in no count."
+        )
     if missing:
         names = ", ".join(label_of(name) for name in missing)
         found.append(f"Missing: {names}. No report of it was given; weir-lab study {missing[0]} makes one.")
@@ -121,7 +140,5 @@ def _limits(wholes: Sequence[Whole], missing: Sequence[str]) -> list[str]:
     return found
 
 
-def _made(whole: Whole) -> str:
-    facts = dict(whole.facts)
-    made = f", runs made {facts['runs made']}" if "runs made" in facts else ""
-    return f"pace {whole.pace}, testbed {whole.testbed}{made}"
+def _made(pace: str, testbed: str, runs_made: str) -> str:
+    return f"pace {pace}, testbed {testbed}{f', {RUNS_MADE} {runs_made}' if runs_made else ''}"

@@ -18,12 +18,13 @@ from weir_lab.report.page.complete import require_complete
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from weir_lab.report.sets.stories.earlier import Earlier
     from weir_lab.report.sets.stories.reading import Whole
 
 __all__ = ["linked"]
 
 
-def linked(page: str, wholes: Iterable[Whole], file: Path) -> str:
+def linked(page: str, wholes: Iterable[Whole | Earlier], file: Path) -> str:
     """The page, to be written to ``file``, with every entry of a table that is a study's label, and its story, leading to its report.
 
     A study whose page is not there keeps its label without a link.

@@ -10,9 +10,20 @@ from weir_lab.theory.units import count_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from weir_lab.report.sets.stories.earlier import Earlier
     from weir_lab.report.sets.stories.reading import Whole
 
-__all__ = ["LINES_MAX", "LINE_CHARACTERS", "answer_of", "asked_of", "full_text", "subject_of", "tell", "verdicts_text"]
+__all__ = [
+    "LINES_MAX",
+    "LINE_CHARACTERS",
+    "answer_of",
+    "asked_of",
+    "full_text",
+    "listed",
+    "subject_of",
+    "tell",
+    "verdicts_text",
+]
 
 LINES_MAX = 10
 """Of the stories of all studies together."""
@@ -38,7 +49,7 @@ def tell(wholes: Sequence[Whole]) -> list[str]:
     return [" ".join(one) for one in clauses]
 
 
-def subject_of(whole: Whole) -> str:
+def subject_of(whole: Whole | Earlier) -> str:
     """What the study is about: its title without its name."""
     return re.sub(rf"^{re.escape(whole.label)} again: ", "", whole.title)
 
@@ -66,7 +77,7 @@ def verdicts_text(whole: Whole) -> str:
         for word, (one, more) in _VERBS.items()
         if counted[word]
     ]
-    return f"of {count_text(total, 'conclusion')} {_listed(reported)}"
+    return f"of {count_text(total, 'conclusion')} {listed(reported)}"
 
 
 def full_text(whole: Whole) -> str:
@@ -99,5 +110,6 @@ def _lines(clauses: Sequence[str]) -> int:
     return -(-len(" ".join(clauses)) // LINE_CHARACTERS)
 
 
-def _listed(parts: Sequence[str]) -> str:
+def listed(parts: Sequence[str]) -> str:
+    """``S1, S2 and S4``."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
