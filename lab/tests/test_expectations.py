@@ -16,11 +16,12 @@ from weir_lab.bench.sweep.sets import take_files
 from weir_lab.design.whole.sets import ExpectedCurve, Hypothesis, More, PublishedSource
 from weir_lab.report.common import Task
 from weir_lab.report.numbers.readings import CellReadings, read_cells
+from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
 from weir_lab.report.page.html import html_page, markdown_page
 from weir_lab.report.sections.claims.asked import Asked
 from weir_lab.report.sections.claims.shapes import SHAPE_RULES
-from weir_lab.report.sections.comparisons.summaries import study_tables
+from weir_lab.report.sections.comparisons.summaries import studied_clients, study_tables
 from weir_lab.report.sets import Sources, assemble, verify, write_report
 from weir_lab.theory.linear import judge_all
 
@@ -377,6 +378,8 @@ def test_the_studys_summary_by_workers_has_ours_beside_it(report: Report) -> Non
     assert number("Requests in the queue of one proxy", "ours") == pytest.approx(ours * waiting / 1e3 / 2.0, rel=0.01)
     assert rows["X at the clients (requests/s)", "ours"][3] == "no run"
     assert rows["Clients", "ours"][2:4] == ("96 clients", "no run")
+    # S5 printed 16 clients per thread with 8 and 16 workers, 32 with more. Ours has no such setting here.
+    assert rows["Clients", "ours, at the clients of S5"][2:4] == ("no level of ours", "no level of ours")
     assert "Little's law gives 8-39 % more" in str(rows["Requests in the queue of one proxy", "S5"][-1])
 
 
@@ -395,6 +398,13 @@ def test_the_studys_summary_of_proxies_has_ours_beside_it(folder: Path, report: 
     ]
     assert "192 clients" in str(rows["Writes, at the clients", "S5"][-1])
     assert rows["Writes, in the proxies", "ours"][-1] == "96 clients"
+    # Its clients' 15,901 requests/s and 14.27 ms are 227 requests: of our levels 192 is next. The link keeps the rate, and twice the clients
+    # of 96 wait twice as long.
+    assert rows["Writes, in the proxies", "ours, at the clients of S5"][-1] == "192 clients, 64 workers"
+    times = [rows["Writes, at the clients", whose][3] for whose in ("ours", "ours, at the clients of S5")]
+    assert [one.value for one in times if isinstance(one, Value)] == pytest.approx(
+        [1e3 * 96 / 15_702.0, 1e3 * 192 / 15_702.0], rel=0.02
+    )
     at_clients = rows["Writes, at the clients", "ours"][2]
     assert isinstance(at_clients, Value)
     assert at_clients.value == pytest.approx(15_702.0, rel=0.01)
@@ -402,6 +412,46 @@ def test_the_studys_summary_of_proxies_has_ours_beside_it(folder: Path, report: 
     for row in stages.rows:
         means = [one.value for one in row[3:] if isinstance(one, Value)]
         assert sum(means[:-1]) == pytest.approx(means[-1])
+
+
+LEVELS = [6, 24, 48, 96, 144, 192, 384]
+PRINTED = [
+    pytest.param({"throughput_ops_s": "12700", "response_time_ms": "16.38"}, 192, id="X R = 208"),
+    pytest.param({"throughput_ops_s": "2970", "response_time_ms": "16.22"}, 48, id="X R = 48"),
+    pytest.param({"throughput_ops_s": "2970", "response_time_ms": "400.0"}, None, id="X R = 1188 is of none"),
+    pytest.param({"clients_per_thread_at_max": "16"}, 96, id="printed"),
+    pytest.param({"clients_per_thread_at_max": "20"}, None, id="printed, and not of ours"),
+    pytest.param(
+        {"throughput_middleware": "8300", "time_in_queue": "12.35", "time_waiting_for_memcached": "1.77"},
+        144,
+        id="117 inside",
+    ),
+    pytest.param({}, None, id="nothing printed"),
+]
+
+
+@pytest.mark.parametrize(("printed", "wanted"), PRINTED)
+def test_the_clients_of_a_printed_maximum_follow_from_what_was_printed(
+    printed: dict[str, str], wanted: int | None
+) -> None:
+    cells = [
+        cast("CellReadings", SimpleNamespace(settings=SimpleNamespace(clients=level, clients_per_thread=level // 6)))
+        for level in LEVELS
+    ]
+    assert studied_clients(cells, printed) == wanted
+
+
+def test_a_law_on_requests_inside_gives_the_clients_that_a_study_did_print() -> None:
+    """S5 printed both: the rule that stands in for S3's clients gives S5's own."""
+    rows: dict[str, dict[str, str]] = {}
+    for row in read_table("max_throughput_full_system"):
+        if row["study"] == "S5":
+            rows.setdefault(row["worker_threads"], {})[row["quantity"]] = row["value"]
+            rows[row["worker_threads"]]["clients"] = str(6 * int(row["clients_per_thread_at_max"]))
+    cells = [cast("CellReadings", SimpleNamespace(settings=SimpleNamespace(clients=level))) for level in LEVELS]
+    assert rows
+    for printed in rows.values():
+        assert studied_clients(cells, printed) == int(printed["clients"])
 
 
 def test_a_report_with_expectations_is_verified_from_its_records(folder: Path) -> None:

@@ -2,6 +2,9 @@
 
 Of sections with a proxy: throughput, response time, time in the queue and miss rate at the maximum, as the proxies and as the clients see
 them. Of the full system: throughput three ways, the queue, and the wait for memcached, by workers. Ours are brought to the study's speed.
+They stand twice: at our maximum, and at the clients at which the study had its own (`studied_clients`). On a plateau response time grows
+with the clients, so times of different clients say nothing of each other.
+
 The throughput that is *derived* is that of the interactive law from the time in the proxies, N / R, as the studies had it. It leaves out
 what a request spends outside of them, so it is too large by that; the row below it has the time outside as think time Z.
 """
@@ -11,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weir_lab.records.formats import STAGES
-from weir_lab.report.common import by_workload, level_value, series_of, speed_note
+from weir_lab.report.common import by_workload, level_value, series_of, speed_note, workload_name
 from weir_lab.report.numbers.comparing import response_of, throughput_of
 from weir_lab.report.numbers.maxima import maximum_of
 from weir_lab.report.numbers.published import errors_at
@@ -21,16 +24,19 @@ from weir_lab.report.page.blocks import Table, Value
 from weir_lab.theory.units import count_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from weir_lab.report.common import Task
     from weir_lab.report.numbers.readings import CellReadings, Reading
     from weir_lab.report.page.blocks import Entry
 
-__all__ = ["study_tables"]
+__all__ = ["studied_clients", "study_tables"]
 
 _BY_PROXIES, _BY_WORKERS = "max_throughput_middleware", "max_throughput_full_system"
 _COUNTS = {"1": "one middleware", "2": "two middlewares"}
+_OURS = "ours"
+# A printed X R that differs from a level by more than this share belongs to none.
+_NEAR = 0.3
 
 
 def study_tables(task: Task) -> list[Table]:
@@ -77,45 +83,65 @@ def _by_proxies(task: Task, proxies: str) -> Table:
     rows: list[tuple[Entry, ...]] = []
     for workload, word in (("reads", "read"), ("writes", "write")):
         cell = maxima.get(workload)
+        cells = [one for sweep in task.sweeps for one in sweep.cells if workload_name(one.settings) == workload]
+        clients = studied_clients(cells, printed.get((word, "client"), {}))
+        its = _with_most_workers(cells, clients)
         for place, value in (("middleware", _IN_PROXIES), ("client", _AT_CLIENTS)):
             name = f"{workload.capitalize()}, {'in the proxies' if place == 'middleware' else 'at the clients'}"
             theirs = printed.get((word, place), {})
             mark = _error(
                 task, f"{workload} on {'clients' if place == 'client' else 'middleware'}, {_COUNTS.get(proxies, '')}"
             )
-            rows.append((name, "ours", *(_ours(task, cell, one) for one in value), _clients(cell)))
+            rows.append((name, _OURS, *(_ours(task, cell, one) for one in value), _clients(cell)))
+            rows.append((name, _at_its(task), *(_ours(task, its, one) for one in value), _at(its, clients)))
             rows.append((name, task.label, *(_printed(theirs, one) for one in _COLUMNS), mark or "–"))
     return Table(
         f"{task.spec.name}-summary",
         f"The summary of {task.label} with ours beside it: at the fewest clients that are shown to reach the maximum, or else the "
-        "level with the largest mean. Proxies count no misses." + speed_note(task.first.speed),
+        f"level with the largest mean; and at the clients of {task.label}, with the most workers. It did not print these: they are the "
+        "level next to X R of its clients (Little's law, no think time). Proxies count no misses."
+        + speed_note(task.first.speed),
         ("Measured", "Whose", "X (requests/s)", "R (ms)", "In the queue (ms)", "Miss rate", "At, or known error"),
         tuple(rows),
     )
 
 
 def _by_workers(task: Task) -> Table:
-    printed: dict[tuple[str, int], float] = {
-        (row["quantity"], int(row["worker_threads"])): float(row["value"])
-        for row in read_table(_BY_WORKERS)
-        if row["study"] == task.label
-    }
-    workers = sorted({number for _, number in printed})
-    cells = {number: _maximum(task, number) for number in workers}
+    theirs_by_workers: dict[int, dict[str, str]] = {}
+    for row in read_table(_BY_WORKERS):
+        if row["study"] == task.label:
+            known = theirs_by_workers.setdefault(int(row["worker_threads"]), {})
+            known |= {row["quantity"]: row["value"], _PER_THREAD: row[_PER_THREAD]}
+    workers = sorted(theirs_by_workers)
+    measured = {number: _with_workers(task, number) for number in workers}
+    cells = {number: _maximum(task, measured[number]) for number in workers}
+    clients = {number: studied_clients(measured[number], theirs_by_workers[number]) for number in workers}
+    its = {number: _with_most_workers(measured[number], clients[number]) for number in workers}
     errors = {"queue_length": "average length of queue", "throughput_from_mw_response_time": "throughput derived"}
     rows: list[tuple[Entry, ...]] = []
     for name, quantity, value in _BY_WORKER_ROWS:
-        rows.append((name, "ours", *(_ours(task, cells[number], value) for number in workers), "–"))
+        for whose, ours in ((_OURS, cells), (_at_its(task), its)):
+            rows.append((name, whose, *(_ours(task, ours[number], value) for number in workers), "–"))
         if quantity:
-            theirs = [printed.get((quantity, number)) for number in workers]
             mark = _error(task, errors[quantity]) if quantity in errors else ""
-            rows.append((name, task.label, *("–" if one is None else Value(one) for one in theirs), mark or "–"))
-    rows.append(("Clients", "ours", *(_clients(cells[number]) for number in workers), "–"))
+            theirs = (_printed(theirs_by_workers[number], quantity) for number in workers)
+            rows.append((name, task.label, *theirs, mark or "–"))
+    rows.append(("Clients", _OURS, *(_clients(cells[number]) for number in workers), "–"))
+    rows.append(
+        ("Clients", _at_its(task), *(_at(its[number], clients[number], workers=False) for number in workers), "–")
+    )
+    known_clients = all(one[_PER_THREAD] for one in theirs_by_workers.values())
+    source = (
+        "as it printed them"
+        if known_clients
+        else "the fewest of its levels that hold the requests which its own numbers place in the proxies: X times the time in the queue "
+        "and waiting for memcached (Little's law)"
+    )
     return Table(
         f"{task.spec.name}-summary",
-        f"The summary of {task.label} by workers per proxy with ours beside it: at the fewest clients that are shown to reach the maximum, "
-        "or else the level with the largest mean. The queue is that of one proxy, by Little's law in ours."
-        + speed_note(task.first.speed),
+        f"The summary of {task.label} by workers per proxy with ours beside it: at the fewest clients shown to reach the maximum, or else "
+        f"the level with the largest mean; and at the clients of {task.label}, {source}. The queue is that of one proxy, by Little's law "
+        "in ours." + speed_note(task.first.speed),
         ("Quantity", "Whose", *(f"{number} workers" for number in workers), "Known error of the study"),
         tuple(rows),
     )
@@ -130,9 +156,40 @@ def _maxima(task: Task) -> dict[str, CellReadings]:
     }
 
 
-def _maximum(task: Task, workers: int) -> CellReadings | None:
-    cells = [cell for sweep in task.sweeps for cell in sweep.cells if cell.settings.workers == workers]
+def _with_workers(task: Task, workers: int) -> list[CellReadings]:
+    return [cell for sweep in task.sweeps for cell in sweep.cells if cell.settings.workers == workers]
+
+
+def _maximum(task: Task, cells: Sequence[CellReadings]) -> CellReadings | None:
     return maximum_of(cells, task.margins.maximum).cell if cells else None
+
+
+def studied_clients(cells: Sequence[CellReadings], printed: Mapping[str, str]) -> int | None:
+    """At how many clients the study had its maximum, of the levels that these cells have; None where none of them fits what it printed.
+
+    Where it printed clients per thread, those. Where it printed throughput and response time at the clients, the level next to X R: in a
+    closed loop without think time that is the number of clients. Where it printed what requests spend inside the proxies, the fewest
+    clients that are no fewer than the requests in there, X times that time.
+    """
+    levels = sorted({cell.settings.clients for cell in cells})
+    if printed.get(_PER_THREAD):
+        asked = int(printed[_PER_THREAD])
+        return next((cell.settings.clients for cell in cells if cell.settings.clients_per_thread == asked), None)
+    if printed.get("response_time_ms"):
+        wanted = float(printed["throughput_ops_s"]) * float(printed["response_time_ms"]) / 1e3
+        nearest = min(levels, key=lambda level: abs(level - wanted), default=0)
+        return nearest if abs(nearest - wanted) <= _NEAR * wanted else None
+    if printed.get("time_in_queue"):
+        inside_ms = float(printed["time_in_queue"]) + float(printed["time_waiting_for_memcached"])
+        held = float(printed["throughput_middleware"]) * inside_ms / 1e3
+        return next((level for level in levels if level >= held), None)
+    return None
+
+
+def _with_most_workers(cells: Sequence[CellReadings], clients: int | None) -> CellReadings | None:
+    """The cell at a number of clients; the studies took their maxima of the most workers."""
+    there = [cell for cell in cells if cell.settings.clients == clients]
+    return max(there, key=lambda cell: cell.settings.workers or 0, default=None)
 
 
 Measured = tuple["Callable[[Reading], float | None]", float, int]
@@ -152,8 +209,20 @@ def _printed(row: Mapping[str, str], column: str) -> Entry:
     return Value(float(row[column])) if row.get(column) else "–"
 
 
+def _at_its(task: Task) -> str:
+    return f"{_OURS}, at the clients of {task.label}"
+
+
 def _clients(cell: CellReadings | None) -> str:
     return count_text(cell.settings.clients, "client") if cell is not None else "no run"
+
+
+def _at(cell: CellReadings | None, clients: int | None, *, workers: bool = True) -> str:
+    """Where the study had its maximum, and with how many workers ours stands there."""
+    if cell is None:
+        return "no level of ours" if clients is None else "no run"
+    most = f", {count_text(cell.settings.workers, 'worker')}" if workers and cell.settings.workers else ""
+    return f"{_clients(cell)}{most}"
 
 
 def _error(task: Task, words: str) -> str:
@@ -190,6 +259,7 @@ def _queue_of_one(run: Reading) -> float | None:
     return None if waiting is None else run.throughput * waiting / run.settings.proxies
 
 
+_PER_THREAD = "clients_per_thread_at_max"
 _COLUMNS = ("throughput_ops_s", "response_time_ms", "time_in_queue_ms", "miss_rate")
 _QUEUE: Measured = (stage_s("queue"), 1e3, 1)
 _IN_PROXIES: tuple[Measured | None, ...] = (
