@@ -19,8 +19,10 @@ from weir_lab.bench.sweep.sets import take_files
 from weir_lab.design.whole.sets import Lack, load_set
 from weir_lab.errors import StudyError
 from weir_lab.report.common import Task, binned, unit_of
+from weir_lab.report.numbers.published import errors_at
 from weir_lab.report.numbers.readings import SweepReadings, read_cells
 from weir_lab.report.numbers.stations import bounds_of, usages
+from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Section, Table, Text, Value
 from weir_lab.report.page.html import html_page, markdown_page
 from weir_lab.report.printed_times import distributions_beside, stages_beside
@@ -207,6 +209,36 @@ def test_outliers_of_a_design_are_seldom_named_where_there_are_none_and_always_w
     values[:, 5, 1] += 12.0
     assert all((5, 1) in outlying(fit(one)) for one in values[:50])
     assert outlying(fit(np.zeros((8, 3)))) == []
+
+
+def test_values_per_second_that_no_link_of_the_study_carries_are_among_its_errors() -> None:
+    """Of each multi-get that S3 printed: 4096 B for each key, from three servers. One of them sent no more than its link takes."""
+    (link,) = {float(row["bandwidth_mbit_s"]) for row in read_table("network") if row["from"] == "server"}
+    (alone,) = (
+        float(row["throughput_ops_s"])
+        for row in read_table("max_throughput_baseline")
+        if row["study"] == "S3" and row["configuration"] == "one memcached server" and row["workload"] == "read"
+    )
+    places = {"sharded": "5.2.1", "non-sharded": "5.4.1"}
+    found = {
+        (row["mode"], int(row["keys"])): float(row["value"])
+        for row in read_table("multiget_quoted")
+        if row["study"] == "S3" and row["quantity"] == "hits"
+    }
+    said = {
+        (mode, int(keys))
+        for mode, place in places.items()
+        for error in errors_at("S3", [place])
+        if error.quantity.startswith(f"hits, {mode}, ") and "Mbit/s" in error.explanation
+        for keys in re.findall(r"\d+", error.quantity)
+    }
+    per_server = {which: keys * 4096 * 8 / 3 / 1e6 for which, keys in found.items()}
+    assert said == {which for which, mbit_s in per_server.items() if mbit_s > link}
+    assert said == {("sharded", 6), ("sharded", 9), ("non-sharded", 9)}
+    assert max(per_server.values()) == pytest.approx(191.1, abs=0.1)
+    assert alone * 4096 * 8 / 1e6 < link
+    # With memtier's ratio of one SET to that many keys every second request is a SET: half of what was printed fits.
+    assert all(mbit_s / 2 < link for mbit_s in per_server.values())
 
 
 def test_what_a_page_lacks_stands_in_a_box_and_known_errors_are_led_to(tmp_path: Path) -> None:
