@@ -398,8 +398,8 @@ def test_the_studys_summary_of_proxies_has_ours_beside_it(folder: Path, report: 
     ]
     assert "192 clients" in str(rows["Writes, at the clients", "S5"][-1])
     assert rows["Writes, in the proxies", "ours"][-1] == "96 clients"
-    # Its clients' 15,901 requests/s and 14.27 ms are 227 requests: of our levels 192 is next. The link keeps the rate, and twice the clients
-    # of 96 wait twice as long.
+    # Its clients' 15,901 requests/s and 14.27 ms are 227 requests: of our levels 192 is next. The link keeps the rate, and twice the
+    # clients of 96 wait twice as long.
     assert rows["Writes, in the proxies", "ours, at the clients of S5"][-1] == "192 clients, 64 workers"
     times = [rows["Writes, at the clients", whose][3] for whose in ("ours", "ours, at the clients of S5")]
     assert [one.value for one in times if isinstance(one, Value)] == pytest.approx(

@@ -387,7 +387,7 @@ class _Inside:
             spread = f" ({_reported(mark.low)} to {_reported(mark.high)})"
         note = f", {mark.note}" if mark.note else ""
         if 1 < len(mark.runs) <= _RUNS_LISTED_MAX:
-            note += f": {_listed(mark.runs)}"
+            note += _listed(mark.runs)
         where = "" if line.kind == "level" else f", {where}"
         return escape(f"{line.name}{where}: {_reported(mark.y)}{spread} {_unit(self.panel.y.label)}{note}")
 
@@ -544,7 +544,7 @@ def _with_text(path: str, text: str) -> str:
 
 
 def _listed(runs: Sequence[tuple[int, float]]) -> str:
-    """Values in the order of their blocks, which are named where one of them is missing."""
-    if [block for block, _ in runs] == list(range(1, len(runs) + 1)):
-        return ", ".join(_reported(value) for _, value in runs)
-    return ", ".join(f"{_reported(value)} (block {block})" for block, value in runs)
+    """Values in the order of their blocks, which are named where one of them is missing: `` in blocks 1, 2, 4: 10, 14, 12``."""
+    blocks = [block for block, _ in runs]
+    named = "" if blocks == list(range(1, len(runs) + 1)) else f" in blocks {', '.join(map(str, blocks))}"
+    return f"{named}: {', '.join(_reported(value) for _, value in runs)}"
