@@ -14,7 +14,7 @@ from weir_lab.design.whole.variants import with_event_engine
 from weir_lab.records import CpuRecord, RoleCpu, SweepMeta, Verdict, runs_folder, write_json
 from weir_lab.records.formats import STAGES
 from weir_lab.records.places import MachineRecord, RateRecord, RoundTripRecord, TestbedRecord
-from weir_lab.report.numbers.stations import tightest
+from weir_lab.report.numbers.stations import link_bounds
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,8 +67,7 @@ class Truth:
         proxied = self.proxy_gain if settings.path is RequestPath.PROXY else 1.0
         rate = 1e3 * settings.population / alone_ms * proxied * (gain if event else 1.0)
         if self.links:
-            bound = tightest(settings, links)
-            rate = min(rate, HEADERS * bound.requests_per_s)
+            rate = min(rate, *(HEADERS * bound.requests_per_s for bound in link_bounds(settings, links)))
         if settings.path is RequestPath.PROXY and settings.workers:
             rate = min(rate, 1e3 * settings.workers * settings.proxies / self.worker_ms)
         mean_ms = 1e3 * settings.population / rate

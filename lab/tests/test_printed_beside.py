@@ -16,7 +16,7 @@ import pytest
 from synthetic import histogram_of
 from synthetic_whole import Truth, write_whole
 from weir_lab.bench.sweep.sets import take_files
-from weir_lab.design.whole.sets import Lack, load_set
+from weir_lab.design.whole.sets import Claim, Lack, load_set
 from weir_lab.errors import StudyError
 from weir_lab.report.common import Task, binned, unit_of
 from weir_lab.report.numbers.published import errors_at
@@ -28,6 +28,7 @@ from weir_lab.report.page.html import html_page, markdown_page
 from weir_lab.report.printed_times import distributions_beside, stages_beside
 from weir_lab.report.sections import multigets, placement
 from weir_lab.report.sections.claims import why
+from weir_lab.report.sections.claims.family import Held, judge_set
 from weir_lab.report.sections.effects import from_cell_means, outlying, unequal_spread
 from weir_lab.report.sets import Sources, assemble
 from weir_lab.theory.factorial import analyse_factorial
@@ -184,6 +185,46 @@ def test_links_count_by_the_wire_and_network_threads_and_sockets_by_their_record
     assert said is not None
     # The synthetic proxy sees all but 0.2 ms of a request.
     assert "Of the 0.20 ms outside of the proxy, 0.05 ms are those in which bytes lie in its sockets" in said.points[0]
+
+
+def counted_on_the_wire(folder: Path, sent: dict[str, int]) -> None:
+    """Every run of a sweep as if each request had put these bytes on the wire at each machine."""
+    for run in (folder / "runs").iterdir():
+        if (run / "cpu.json").exists():
+            cpu, load = (json.loads((run / f"{name}.json").read_text()) for name in ("cpu", "load"))
+            requests = sum(one["requests"] for one in load["operations"].values())
+            cpu["machines"] = {machine: {"sent_bytes": size * requests} for machine, size in sent.items()}
+            (run / "cpu.json").write_text(json.dumps(cpu))
+
+
+def test_claims_compare_with_what_links_carry_by_the_bytes_that_were_counted(tmp_path: Path) -> None:
+    """The synthetic link is full at 96 % of its bound by payload: what else goes over the wire is headers."""
+    sweeps(tmp_path, "t-direct")
+    link = 101e6 / 8
+
+    def answer(rule: str, **args: str | float) -> tuple[str, str]:
+        claim = Claim(name="x", claim="What links carry.", rule=rule, at={"write_ratio": 0.0}, args=args)
+        task = Task(spec("baseline"), (read_cells("t-direct.toml", tmp_path / "t-direct"),), (), "")  # type: ignore[arg-type]
+        (found,) = judge_set([Held(claim, task)])
+        return found.verdict, found.evidence
+
+    verdict, evidence = answer("limited_by", station="server uplinks", share=0.98)
+    assert verdict == "does not hold"
+    assert "of what the server uplinks carry (3,082 requests/s, by payload)" in evidence
+    assert answer("not_reaches", share=0.98)[0] == "holds"
+    whole = round(4096 / 0.96)
+    counted_on_the_wire(tmp_path / "t-direct", {"server-0": whole, **{f"client-{place}": 20 for place in range(3)}})
+    verdict, evidence = answer("limited_by", station="server uplinks", share=0.98)
+    assert verdict == "holds", evidence
+    assert f"({link / whole:,.0f} requests/s, {whole:,} bytes on the wire for each request)" in evidence
+    assert answer("not_reaches", share=0.98)[0] == "does not hold"
+    # Requests that are larger than their replies fill the clients' links first: which link is the tightest goes by what was counted, too.
+    counted_on_the_wire(tmp_path / "t-direct", {"server-0": 400, **{f"client-{place}": 8_000 for place in range(3)}})
+    verdict, evidence = answer("limited_by", station="server uplinks", share=0.98)
+    assert (verdict, evidence) == (
+        "does not hold",
+        "the tightest links are the client uplinks (24,000 bytes on the wire for each request), whatever is reached",
+    )
 
 
 def test_bins_have_round_edges_in_a_unit_without_leading_zeros() -> None:

@@ -28,7 +28,6 @@ __all__ = [
     "bottleneck",
     "bounds_of",
     "link_bounds",
-    "tightest",
     "tightest_of",
     "usages",
 ]
@@ -53,13 +52,15 @@ class Bound:
 
     @property
     def text(self) -> str:
-        """What it goes by."""
-        by = (
-            "by payload"
-            if self.wire_bytes is None
-            else f"{number(self.wire_bytes, 0)} bytes on the wire for each request"
-        )
-        return f"{self.tier}, {by}"
+        """The links, and what their bound goes by."""
+        return f"{self.tier}, {self.by_text}"
+
+    @property
+    def by_text(self) -> str:
+        """What it goes by: ``by payload``, or ``4,330 bytes on the wire for each request``."""
+        if self.wire_bytes is None:
+            return "by payload"
+        return f"{number(self.wire_bytes, 0)} bytes on the wire for each request"
 
 
 @dataclass(frozen=True)
@@ -118,11 +119,6 @@ def link_bounds(settings: Settings, links: Links) -> list[Bound]:
 
 def _bound(tier: str, mbit_s: float, bytes_per_request: float, links: int) -> Bound:
     return Bound(tier, link_bound_rps(mbit_s * 1e6, bytes_per_request, links))
-
-
-def tightest(settings: Settings, links: Links) -> Bound:
-    """The bound that a plateau would show first."""
-    return min(link_bounds(settings, links), key=lambda bound: bound.requests_per_s)
 
 
 def bounds_of(cell: CellReadings, links: Links) -> list[Bound]:

@@ -21,6 +21,9 @@ rule                  the claim holds if
 ``law``               the interactive law holds within ``percent`` on every cell
 ====================  =================================================================================================
 
+What a link carries goes by the bytes that the cell of the maximum was counted to put on the wire (`bounds_of`), as everywhere on the page,
+and by payload where none were counted.
+
 ``at`` keeps the cells with these settings. A factor is changed alone: cells are compared in pairs that have every other factor at the same
 level, and the contrast is the mean over these pairs. ``low`` and ``high`` name levels of the factor, its ends without them. The maximum is
 that of `maximum_of`, and takes at least two levels; a section of one cell has that cell.
@@ -35,7 +38,7 @@ from typing import TYPE_CHECKING
 from weir_lab.records.formats import STAGES
 from weir_lab.report.numbers.comparing import equal_speed, throughput_of
 from weir_lab.report.numbers.maxima import Maximum, maximum_of
-from weir_lab.report.numbers.stations import Bound, tightest
+from weir_lab.report.numbers.stations import Bound, tightest_of
 from weir_lab.report.sections import multigets, traces
 from weir_lab.report.sections.claims.asked import (
     CANNOT_TELL,
@@ -92,12 +95,16 @@ def _against_link(task: Task, cells: Sequence[CellReadings], low: float, high: f
     if not task.first.links_built:
         return Known(CANNOT_TELL, "these runs were made without limited links; make them on netns")
     maximum = maximum_of(cells, task.margins.maximum)
-    bound = tightest(maximum.cell.settings, task.first.study.topology.built_links)
-    return _asked_of_maximum(task, maximum, bound.requests_per_s, low, high, f"what the {bound.tier} carry"), bound
+    bound = tightest_of(maximum.cell, task.first.study.topology.built_links)
+    return _asked_of_maximum(
+        task, maximum, bound.requests_per_s, low, high, f"what the {bound.tier} carry", bound.by_text
+    ), bound
 
 
-def _asked_of_maximum(task: Task, maximum: Maximum, against: float, low: float, high: float, what: str) -> Asked:
-    """Whether the maximum over a number lies between two limits, on logarithms."""
+def _asked_of_maximum(
+    task: Task, maximum: Maximum, against: float, low: float, high: float, what: str, by: str = ""
+) -> Asked:
+    """Whether the maximum over a number lies between two limits, on logarithms; ``what`` names the number, ``by`` says what it goes by."""
     logs = _log_mean(task, maximum)
     ratio = None if logs is None else Estimate(logs.value - math.log(against), logs.standard_error, logs.freedom)
     question = AtMaximum(maximum, None if ratio is None else Within(ratio, low, high))
@@ -110,7 +117,8 @@ def _asked_of_maximum(task: Task, maximum: Maximum, against: float, low: float, 
         clients = count_text(maximum.cell.settings.clients, "client")
         return (
             f"the maximum, {rate(math.exp(logs.value) if logs else 0.0)} requests/s from {clients} on (mean of "
-            f"{count_text(len(maximum.cells), 'level')}), is {shares[0]} % ({shares[1]} to {shares[2]}) of {what} ({rate(against)})"
+            f"{count_text(len(maximum.cells), 'level')}), is {shares[0]} % ({shares[1]} to {shares[2]}) of {what} "
+            f"({rate(against)}{f' requests/s, {by}' if by else ''})"
         )
 
     return Asked((question,), evidence, fewest(maximum.cells or (maximum.cell,)))
@@ -128,7 +136,7 @@ def _limited_by(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> Aske
         return found
     asked, bound = found
     if bound.tier != claim.args["station"]:
-        return Known(NOT, f"by payload the tightest links are the {bound.tier}, whatever is measured")
+        return Known(NOT, f"the tightest links are the {bound.tier} ({bound.by_text}), whatever is reached")
     return asked
 
 
