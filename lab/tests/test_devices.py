@@ -21,7 +21,7 @@ from weir_lab.theory.fitting.devices import (
     half_of,
     twice_of,
 )
-from weir_lab.theory.fitting.simulated import simulate_system, worst_simulated
+from weir_lab.theory.fitting.simulated import simulate_system, simulate_twice, worst_simulated
 from weir_lab.theory.queueing import Crew, Kind, Station, finite_source, jobs_in_closed, solve_closed, solve_with_crew
 
 KEYS = [(workers, clients) for workers in LEVELS for clients in CLIENTS]
@@ -179,6 +179,29 @@ def test_where_times_are_constant_the_simulation_shows_what_product_form_does_no
     missed = [cell.throughput_per_s / known.solve(cell.population, None).throughput_per_s - 1.0 for cell in cells]
     assert max(missed) > 0.04
     assert worst_simulated(known, 10_000) < 0.5
+
+
+def test_twice_of_a_station_by_simulation_does_what_constant_times_do_and_product_form_does_not() -> None:
+    """Four workers wait for a link without variation and fill it. Twice the link leaves the workers, each held for its delay."""
+    system = System(
+        (Device("server uplinks", 0.001, inside=True),),
+        outside_s=0.0005,
+        inside_s=0.002,
+        workers=4,
+        built_s=(0.0005, 0.002),
+    )
+    found = simulate_twice(system, 32, "server uplinks", 20_000)
+    assert found.simulated
+    assert found.throughput_per_s == pytest.approx(1_000.0, rel=0.01)
+    assert found.throughput_then_per_s == pytest.approx(4 / 0.0025, rel=0.01)
+    assert found.response_then_s == pytest.approx(32 * 0.0025 / 4, rel=0.01)
+    assert found.fullest_then == WORKERS
+    by_form = twice_of(system, 32, "server uplinks")
+    assert not by_form.simulated
+    assert by_form.throughput_per_s < 0.92 * found.throughput_per_s
+    more = simulate_twice(system, 32, WORKERS, 20_000)
+    assert more.throughput_percent == pytest.approx(0.0, abs=0.5)
+    assert more.fullest_then == "server uplinks"
 
 
 def test_several_devices_take_turns_and_replicas_are_asked_at_once() -> None:

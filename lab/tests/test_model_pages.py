@@ -130,10 +130,18 @@ def test_where_product_form_fails_in_what_it_saw_the_simulation_predicts(
     assert full is not None
     assert full.solved.throughput_per_s == pytest.approx(measured(8, 64).throughput_per_s.mean, rel=0.1)
     assert full.solved.utilization["workers"] == pytest.approx(1.0, abs=0.02)
+    # Twice of a station is by the same, and says so.
+    twice = fit.twice(full, "server uplinks")
+    assert twice is not None
+    assert twice.throughput_per_s == full.solved.throughput_per_s
+    assert "With twice the server uplinks the model (simulation, N = 64) says throughput +" in sentence(twice)
     monkeypatch.setattr(layouts, "worst_simulated", lambda *_: 100.0)
     (fit,) = fits_of.__wrapped__((sweep,), DEFAULT_MARGINS)
     assert not fit.simulated
     assert "nor does a simulation" in point(fit)
+    by_form = fit.twice(full, "server uplinks")
+    assert by_form is not None
+    assert "the model (product form, N = 64) says" in sentence(by_form)
 
 
 def test_a_device_that_not_every_run_counted_is_left_out_aloud(
@@ -296,6 +304,7 @@ def test_twice_of_a_station_is_a_value_that_other_sections_can_ask_for(
     assert threads.station == "memcached CPU quotas"
     (row,) = table(blocks, "models-twice").rows
     assert number_in(row[6]) == pytest.approx(found.throughput_percent)
+    assert row[-1] == "product form"
 
 
 def test_a_printed_value_agrees_where_it_is_the_right_one_rounded(blocks: list[Block]) -> None:

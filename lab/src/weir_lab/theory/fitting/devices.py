@@ -43,6 +43,7 @@ __all__ = [
     "fit_devices",
     "half_of",
     "twice_of",
+    "with_capacity",
 ]
 
 WORKERS = "workers"
@@ -344,6 +345,8 @@ class Twice:
     throughput_then_per_s: float
     response_then_s: float
     fullest_then: str
+    simulated: bool = False
+    """By simulation with constant times; else by product form."""
 
     @property
     def throughput_percent(self) -> float:
@@ -372,16 +375,19 @@ def half_of(system: System, population: int, station: str) -> Twice:
     return _changed(system, population, station, 0.5)
 
 
-def _changed(system: System, population: int, station: str, times: float) -> Twice:
+def with_capacity(system: System, station: str, times: float) -> System:
+    """The system with another capacity of a station, rounded up to a whole worker."""
     if station == WORKERS:
         if system.workers is None:
             raise ValueError("This system has no workers, so there cannot be more of them.")
-        other = replace(system, workers=max(1, math.ceil(system.workers * times)))
-    else:
-        asked = system.device(station)
-        faster = replace(asked, service_s=asked.service_s / times)
-        other = replace(system, devices=tuple(faster if one is asked else one for one in system.devices))
-    now, then = system.solve(population), other.solve(population)
+        return replace(system, workers=max(1, math.ceil(system.workers * times)))
+    asked = system.device(station)
+    faster = replace(asked, service_s=asked.service_s / times)
+    return replace(system, devices=tuple(faster if one is asked else one for one in system.devices))
+
+
+def _changed(system: System, population: int, station: str, times: float) -> Twice:
+    now, then = system.solve(population), with_capacity(system, station, times).solve(population)
     return Twice(
         station,
         population,

@@ -10,11 +10,12 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from weir_lab.theory.fitting.devices import WORKERS, Twice, with_capacity
 from weir_lab.theory.fitting.meeting import RESPONSE_PERCENT, THROUGHPUT_PERCENT
 from weir_lab.theory.stats import mean_interval
 
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from weir_lab.theory.fitting.devices import Device, Fitted, System
+    from weir_lab.theory.fitting.devices import Device, Fitted, Solved, System
     from weir_lab.theory.stats import Interval
 
-__all__ = ["SimulatedSystem", "simulate_fitted", "simulate_system", "worst_simulated"]
+__all__ = ["SimulatedSystem", "simulate_fitted", "simulate_system", "simulate_twice", "solved_by", "worst_simulated"]
 
 _BATCHES = 20
 _WARMUP = 0.1
@@ -60,9 +61,48 @@ def simulate_fitted(fitted: Fitted, population: int, workers: int | None, reques
 
     The seed follows from the cell.
     """
-    system = fitted.system(population, workers)
-    rng = np.random.default_rng([population, workers or 0])
+    return _with_constant_times(fitted.system(population, workers), population, requests)
+
+
+def _with_constant_times(system: System, population: int, requests: int) -> SimulatedSystem:
+    rng = np.random.default_rng([population, system.workers or 0])
     return simulate_system(system, population, requests, rng, [device.name for device in system.devices])
+
+
+def solved_by(found: SimulatedSystem, solved: Solved, workers: int | None) -> Solved:
+    """What product form says of a system, with the rates and times that its simulation has; jobs at devices stay those of product form."""
+    x = found.throughput_per_s.mean
+    utilization = {name: share * x / solved.throughput_per_s for name, share in solved.utilization.items()}
+    if workers is None:
+        return replace(solved, throughput_per_s=x, response_s=found.response_s, utilization=utilization)
+    crew = found.queue_s + found.held_s
+    return replace(
+        solved,
+        throughput_per_s=x,
+        response_s=found.response_s,
+        utilization=utilization | {WORKERS: x * found.held_s / workers},
+        jobs=solved.jobs | {WORKERS: x * crew},
+        crew_s=crew,
+        queue_s=found.queue_s,
+    )
+
+
+def simulate_twice(system: System, population: int, station: str, requests: int) -> Twice:
+    """`twice_of` where product form fails: both systems event by event, where every visit to a device takes its mean."""
+    now, then = (
+        solved_by(_with_constant_times(one, population, requests), one.solve(population), one.workers)
+        for one in (system, with_capacity(system, station, 2.0))
+    )
+    return Twice(
+        station,
+        population,
+        now.throughput_per_s,
+        now.response_s,
+        then.throughput_per_s,
+        then.response_s,
+        then.fullest,
+        simulated=True,
+    )
 
 
 def worst_simulated(fitted: Fitted, requests: int) -> float:

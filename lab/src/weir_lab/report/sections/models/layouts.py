@@ -24,9 +24,9 @@ from weir_lab.report.numbers.comparing import level_of, response_of, throughput_
 from weir_lab.report.sections.models.counted import built_delays, devices_of
 from weir_lab.report.sections.models.open_stations import held_s
 from weir_lab.report.sections.models.words import no_miss
-from weir_lab.theory.fitting.devices import WORKERS, SeenCell, fit_devices
+from weir_lab.theory.fitting.devices import SeenCell, fit_devices, twice_of
 from weir_lab.theory.fitting.meeting import Verdict, meeting_of
-from weir_lab.theory.fitting.simulated import simulate_fitted, worst_simulated
+from weir_lab.theory.fitting.simulated import simulate_fitted, simulate_twice, solved_by, worst_simulated
 from weir_lab.theory.units import count_text, number
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from weir_lab.design.whole.sets import Margins
     from weir_lab.report.numbers.readings import CellReadings, SweepReadings
-    from weir_lab.theory.fitting.devices import Device, Fitted, Solved
+    from weir_lab.theory.fitting.devices import Device, Fitted, Solved, Twice
     from weir_lab.theory.fitting.meeting import Meeting
 
 __all__ = ["Layout", "LayoutFit", "Predicted", "fits_of", "layouts_of"]
@@ -127,6 +127,16 @@ class LayoutFit:
             (one for one in self.predictions if (one.workers, one.cell.settings.population) == (workers, population)),
             None,
         )
+
+    def twice(self, predicted: Predicted, station: str) -> Twice | None:
+        """What twice of a station would do in a cell, by what predicts that cell; ``None`` without a network, or without such a station."""
+        if self.fitted is None or station not in predicted.solved.utilization:
+            return None
+        population = predicted.cell.settings.population
+        system = self.fitted.system(population, predicted.workers or None)
+        if self.simulated:
+            return simulate_twice(system, population, station, _SIMULATED)
+        return twice_of(system, population, station)
 
 
 def layouts_of(sweeps: Sequence[SweepReadings]) -> list[Layout]:
@@ -280,19 +290,6 @@ def _reason(
 
 
 def _with_constant_times(fitted: Fitted, seen: SeenCell, solved: Solved) -> Solved:
-    """The same system event by event, where every visit to a device takes its mean; jobs at devices stay those of product form."""
+    """The same system event by event, where every visit to a device takes its mean."""
     found = simulate_fitted(fitted, seen.population, seen.workers, _SIMULATED)
-    x = found.throughput_per_s.mean
-    utilization = {name: share * x / solved.throughput_per_s for name, share in solved.utilization.items()}
-    if seen.workers is None:
-        return replace(solved, throughput_per_s=x, response_s=found.response_s, utilization=utilization)
-    crew = found.queue_s + found.held_s
-    return replace(
-        solved,
-        throughput_per_s=x,
-        response_s=found.response_s,
-        utilization=utilization | {WORKERS: x * found.held_s / seen.workers},
-        jobs=solved.jobs | {WORKERS: x * crew},
-        crew_s=crew,
-        queue_s=found.queue_s,
-    )
+    return solved_by(found, solved, seen.workers)
