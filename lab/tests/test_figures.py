@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import re
 from dataclasses import replace
 from html import unescape
@@ -73,6 +74,23 @@ def lines_of(path: str) -> list[list[tuple[float, float]]]:
 def runs_of(drawn: str) -> list[list[list[tuple[float, float]]]]:
     """Of each series the places of its runs, block by block."""
     return [lines_of(path) for path in re.findall(r'<path class="r c\d" d="([^"]*)"', drawn)]
+
+
+@pytest.mark.parametrize("step", [0.1, 0.5, 1.0, 5.0, 250.0])
+@pytest.mark.parametrize("bins", [4, 14, 16, 17, 30])
+def test_edges_of_bins_are_named_in_equal_steps_that_do_not_touch(bins: int, step: float) -> None:
+    edges = [f"{round(step * (place + 1), 3):,g}" for place in range(bins)]
+    bars = tuple(Bar(edge, (("share", 1.0),)) for edge in edges)
+    drawn = draw(Panel("", Axis("Time up to (ms)"), Axis("Share (%)"), bars=bars, parts={"share": LOOKS[0]}), "bins")
+    (names,) = re.findall(r'<g class="nx"[^>]*>(.*?)</g>', drawn)
+    placed = [(float(x), name) for x, name in re.findall(r'<text x="([\d.]+)">([^<]+)</text>', names)]
+    assert len(placed) >= min(bins, 3)
+    for (x, name), (other, after) in itertools.pairwise(placed):
+        assert other - x >= 6.4 * (len(name) + len(after)) / 2
+    apart = {edges.index(after) - edges.index(name) for (_, name), (_, after) in itertools.pairwise(placed)}
+    assert len(apart) == 1
+    (every,) = apart
+    assert edges.index(placed[0][1]) == every - 1, "the first that is named is a step from 0, too"
 
 
 def test_every_run_stands_behind_its_mean_in_the_order_of_blocks() -> None:

@@ -44,6 +44,9 @@ _DIGIT, _BESIDE = 6.6, 30.0
 # Advance of a digit at 11 px in common sans-serif faces, with some room.
 _CHARACTER = 6.4
 _SLANTED_MAX = 16
+# Between the names of two ticks, and which of the edges of bins are named where not all of them fit.
+_NAMES_APART = 4.0
+_STEPS = (2, 5, 10, 20, 50, 100)
 # Dots of the runs behind a mean stand in the order of their blocks, this far apart, and never wider than this in all.
 _DOTS_APART, _DOTS_WIDTH = 6.0, 30.0
 # More bars than this are not named one by one.
@@ -403,8 +406,13 @@ class _Inside:
             ticks = axis.ticks or tuple(_nice(self.x_low, self.x_high, 6))
             names = [(self.at_x(tick), _tick(tick)) for tick in ticks if self.x_low <= tick <= self.x_high]
         room = min((b[0] - a[0] for a, b in itertools.pairwise(names)), default=math.inf)
-        crowded = room < max(len(name) for _, name in names) * _CHARACTER
-        # Names of categories are slanted where they would touch; edges of bins are thinned out like numbers.
+        widest = max(len(name) for _, name in names) * _CHARACTER
+        crowded = room < widest
+        # Names of categories are slanted where they would touch; of edges of bins every second, fifth or tenth is named.
+        edges = bool(self.panel.bars) and all(_is_number(name) for _, name in names)
+        if edges and room < widest + _NAMES_APART:
+            step = next((one for one in _STEPS if one * room >= widest + _NAMES_APART), len(names))
+            names, crowded = names[step - 1 :: step], False
         slanted = crowded and bool(axis.names or self.panel.bars) and len(names) <= _SLANTED_MAX
         last, ticks_drawn = -math.inf, list[float]()
         for x, name in names:
@@ -415,7 +423,7 @@ class _Inside:
                 out.append(f'<text transform="translate({short(x + 3)}) rotate(-28)">{escape(name)}</text>')
                 last = x
                 continue
-            if x - half < last + 4.0:
+            if x - half < last + _NAMES_APART:
                 continue
             last = x + half
             ticks_drawn.append(x)
@@ -508,6 +516,10 @@ def _tick_names(ticks: list[float]) -> list[str]:
 def _tick(value: float, finest: int = 4) -> str:
     digits = 0 if abs(value) >= 100 or value == round(value) else 1 if abs(value) >= 10 else finest
     return number(value, digits).rstrip("0").rstrip(".") if digits else number(value, 0)
+
+
+def _is_number(name: str) -> bool:
+    return name.replace(",", "").replace(".", "", 1).isdigit()
 
 
 def _reported(value: float) -> str:
