@@ -7,6 +7,7 @@ import itertools
 import re
 from dataclasses import replace
 from html import unescape
+from importlib import resources
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -303,3 +304,45 @@ def test_a_cloud_of_points_is_one_mark_and_its_data_are_behind_the_link() -> Non
     assert [path.count("M") for path in clouds] == [12]
     assert drawn.count("<title>") == 2  # what has something to tell tells it
     assert len(figure_csv(figure(panel)).splitlines()) == 1 + 12 + 2
+
+
+STYLE = resources.files("weir_lab.report.page").joinpath("templates/report.html.j2").read_text(encoding="utf-8")
+REM_MM = 16.0 / 96.0 * 25.4
+
+
+def media(query: str) -> str:
+    """What the page's style says for one medium: the blocks of this query, with those in them."""
+    found = []
+    for begin in re.finditer(re.escape(query) + r" \{", STYLE):
+        depth, at = 1, begin.end()
+        while depth:
+            depth += {"{": 1, "}": -1}.get(STYLE[at], 0)
+            at += 1
+        found.append(STYLE[begin.end() : at - 1])
+    assert found
+    return "\n".join(found)
+
+
+def test_two_figures_of_four_panels_fit_on_a_printed_page() -> None:
+    """A figure stays with its caption: where only one and a half fit, half of each page is empty."""
+    style = media("@media print")
+    (width,) = (
+        float(one) for one in re.findall(r"\.panels:not\(\.wide, \.three, \.slim\) \{ max-width: (\d+)mm", style)
+    )
+    (above, below) = (float(one) for one in re.findall(r"figure \{ margin: ([\d.]+)rem 0 ([\d.]+)rem", style)[0])
+    (edge,) = (float(one) for one in re.findall(r"@page \{ size: A4; margin: (\d+)mm", STYLE))
+    drawn = draw(Panel("reads", Axis("Clients"), Axis("X"), lines()), "reads")
+    across, high = (float(one) for one in re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', drawn)[0])
+    assert across / high == pytest.approx(360 / 250)
+    panels = 2 * (width - REM_MM) / 2 * high / across + 0.5 * REM_MM
+    line = 9.5 * 25.4 / 72 * 1.5
+    words = 0.85 * line + 3 * 0.88 * line + 0.5 * REM_MM
+    assert 2 * (panels + words + (above + below) * REM_MM) <= 297 - 2 * edge
+    # Five panels or more would not fit on what is left of a page, and five drawings of networks on none: those break between panels.
+    assert "figure:has(.panels > :nth-child(5)) { break-inside: auto; } .panels > * { break-inside: avoid; }" in style
+
+
+def test_on_a_phone_a_legend_stands_before_the_panels_that_it_explains() -> None:
+    style = media("@media screen and (max-width: 700px)")
+    assert "figure { display: flex; flex-direction: column;" in style
+    assert ".legend { order: -1; padding-left: 0;" in style
