@@ -3,6 +3,8 @@
 //! A table that comes later finds the servers that stay by address and name and leaves them their slots, with connection, queue and counts
 //! (`servers/slots.rs`). Requests keep the routes with which they were begun.
 
+pub(crate) mod placement_cache;
+
 use crate::wire::ids::Slot;
 use std::sync::Arc;
 use weir_routing::{REPLICAS_MAX, Table};
@@ -39,6 +41,11 @@ impl Routes {
         let pools = table.pools().iter().map(|pool| pool.places().iter().map(slot).collect()).collect();
         let replicated = table.pools().iter().any(|pool| pool.router().replicas() > 1);
         Self { table, pools, servers, replicated }
+    }
+
+    /// Whether any key goes by its MD5.
+    pub(crate) fn is_any_by_md5(&self) -> bool {
+        self.table.pools().iter().any(|pool| pool.router().is_by_md5())
     }
 
     /// The slot of the key's first server.

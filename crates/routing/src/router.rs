@@ -64,6 +64,11 @@ impl Router {
         places.filter(|(place, _)| !self.distribution.has_keys(*place)).map(|(_, server)| server)
     }
 
+    /// Whether keys go by their MD5. That takes so long that it pays to remember where a key went.
+    pub fn is_by_md5(&self) -> bool {
+        matches!(&self.distribution, Distribution::Hashed(hashed) if hashed.is_by_md5())
+    }
+
     /// The first of the key's servers.
     pub fn primary(&self, key: &[u8]) -> usize {
         self.key_part.with(key, |part| self.distribution.primary(part))

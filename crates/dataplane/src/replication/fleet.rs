@@ -6,8 +6,8 @@
 use crate::{
     Config, Fault, ReadPolicy, meter::report::ServerReport, meter::server_window::ServerWindow,
     replication::freshness::Freshness, replication::readers::Readers, replication::replica::Replicas,
-    routes::Routes, servers::Servers, servers::deadlines::sooner, wire::ids::Slot, wire::tagged::Tagged,
-    wire::version::Version,
+    routes::Routes, routes::placement_cache::PlacementCache, servers::Servers, servers::deadlines::sooner,
+    wire::ids::Slot, wire::tagged::Tagged, wire::version::Version,
 };
 use std::{mem, sync::Arc};
 use weir_protocol::{Expected, Reply, Status};
@@ -20,6 +20,8 @@ use weir_timing::Instant;
 pub(crate) struct Fleet {
     pub(crate) config: Config,
     pub(crate) routes: Arc<Routes>,
+    /// Where `routes` have led lately.
+    placement_cache: PlacementCache,
     /// Earlier ones, with which writes were begun that are being decided.
     former: Vec<Arc<Routes>>,
     /// What `routes` will become as soon as there is room for its servers.
@@ -42,6 +44,7 @@ impl Fleet {
             coming: None,
             generation: 0,
             servers: Servers::new(&config, &routes),
+            placement_cache: PlacementCache::new(config.seed),
             routes,
             replicas: Replicas::new(&config, freshness),
             turn: 0,
@@ -74,6 +77,7 @@ impl Fleet {
         let slots = table.servers().iter().map(|server| self.servers.assign(server, now)).collect();
         let routes = Arc::new(Routes::new(table, slots));
         self.servers.follow(&routes);
+        self.placement_cache.empty(routes.is_any_by_md5());
         let former = mem::replace(&mut self.routes, routes);
         let is_first = former.servers().is_empty();
         self.generation += 1;
@@ -203,13 +207,36 @@ impl Fleet {
         backend.observe(self.config.timeout_ns);
     }
 
+    /// The first of the key's servers.
+    #[inline]
+    pub(crate) fn primary(&mut self, name: &[u8]) -> Slot {
+        self.placement_cache.find(name, |name| self.routes.primary(name))
+    }
+
+    /// Writes the key's servers into `out`, the primary first, and returns how many.
+    #[inline]
+    pub(crate) fn replicas_of(&mut self, name: &[u8], out: &mut [Slot; REPLICAS_MAX]) -> usize {
+        if self.routes.is_replicated() {
+            return self.routes.replicas_of(name, out);
+        }
+        out[0] = self.primary(name);
+        1
+    }
+
     /// The server that decides what a key's value is.
+    #[inline]
     pub(crate) fn decider(&mut self, name: &[u8]) -> Result<Slot, (Fault, Slot)> {
-        let primary = self.routes.primary(name);
+        let primary = self.primary(name);
         // Without replicas whoever sends finds out what is wrong with it.
         if !self.routes.is_replicated() || self.readers().is_readable(primary) {
             return Ok(primary);
         }
+        self.other_decider(name, primary)
+    }
+
+    /// The decider of a key whose first server cannot be read.
+    #[cold]
+    fn other_decider(&mut self, name: &[u8], primary: Slot) -> Result<Slot, (Fault, Slot)> {
         let mut replicas = [Slot::FIRST; REPLICAS_MAX];
         let count = self.routes.replicas_of(name, &mut replicas);
         if count == 1 {
@@ -282,6 +309,26 @@ mod tests {
     fn table(host: &str) -> Arc<Table> {
         let router = Router::new(vec![Server::new(host, 1)], Placement::Modulo, 1);
         Arc::new(router.expect("one server is a pool").into())
+    }
+
+    #[test]
+    fn a_key_goes_where_the_table_in_force_leads() {
+        let ring = |hosts: &[&str]| {
+            let servers = hosts.iter().map(|host| Server::new(*host, 1)).collect();
+            Arc::new(Table::from(Router::new(servers, Placement::Ketama, 1).expect("servers are a pool")))
+        };
+        let mut fleet = Fleet::new(Config::default(), &ring(&["a"]), Arc::default());
+        let keys: Vec<_> = (0..100).map(|number| format!("key:{number}")).collect();
+        for hosts in [&["a", "b"][..], &["c", "a", "b"], &["b"]] {
+            fleet.offer(ring(hosts));
+            fleet.take_coming_table(Instant::ZERO);
+            for key in keys.iter().chain(&keys) {
+                let expected = fleet.routes.primary(key.as_bytes());
+                assert_eq!(fleet.primary(key.as_bytes()), expected, "{key} of {hosts:?}");
+                let mut out = [Slot::FIRST; REPLICAS_MAX];
+                assert_eq!((fleet.replicas_of(key.as_bytes(), &mut out), out[0]), (1, expected));
+            }
+        }
     }
 
     #[test]

@@ -252,7 +252,7 @@ fn send_to_replicas(
     now: Instant,
 ) {
     let mut replicas = [Slot::FIRST; REPLICAS_MAX];
-    let count = base.fleet.routes.replicas_of(name, &mut replicas);
+    let count = base.fleet.replicas_of(name, &mut replicas);
     let len = value_len(&write.request);
     if count == 1 && base.fleet.servers.may_go_bulk(len) {
         let server = &mut replicas[0];
