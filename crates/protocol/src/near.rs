@@ -10,6 +10,9 @@ const WORD: usize = size_of::<u64>();
 /// Farther than this a vectorised search is the better one. A whole number of words.
 const NEAR_BYTES: usize = 8 * WORD;
 
+/// No key is longer than this, with the byte behind it. A whole number of words.
+const WORD_BYTES_MAX: usize = 256;
+
 /// Where `byte` first stands in `text`.
 #[inline]
 pub(crate) fn find(byte: u8, text: &[u8]) -> Option<usize> {
@@ -32,6 +35,28 @@ pub(crate) fn find(byte: u8, text: &[u8]) -> Option<usize> {
     }
 }
 
+/// Where the first byte stands that no plain word has: a control character or a space. Of long texts only the front is looked at.
+#[inline(always)]
+pub(crate) fn find_blank(text: &[u8]) -> Option<usize> {
+    let near = &text[..text.len().min(WORD_BYTES_MAX)];
+    let (words, last) = near.as_chunks();
+    let mut at = 0;
+    for word in words {
+        if let Some(place) = blank_in(*word) {
+            return Some(at + place);
+        }
+        at += WORD;
+    }
+    if last.is_empty() {
+        return None;
+    }
+    match near.last_chunk() {
+        // What of it was looked at before is no blank.
+        Some(word) => blank_in(*word).map(|place| near.len() - WORD + place),
+        None => last.iter().position(|&found| found <= b' '),
+    }
+}
+
 #[inline(never)]
 fn find_far(byte: u8, text: &[u8]) -> Option<usize> {
     memchr(byte, text)
@@ -48,12 +73,36 @@ fn place_in(word: [u8; WORD], byte: u8) -> Option<usize> {
     (zeros != 0).then(|| zeros.trailing_zeros() as usize / 8)
 }
 
+/// Where the first byte stands among eight that is at most a space: the lowest that is less after the subtraction and was not high before
+/// it. Of those above it the test may be wrong. (Hacker's Delight, 6-1.)
+#[inline]
+fn blank_in(word: [u8; WORD]) -> Option<usize> {
+    const ONES: u64 = u64::from_ne_bytes([0x01; WORD]);
+    const TOPS: u64 = u64::from_ne_bytes([0x80; WORD]);
+    let word = u64::from_le_bytes(word);
+    let blanks = word.wrapping_sub(ONES * (b' ' as u64 + 1)) & !word & TOPS;
+    (blanks != 0).then(|| blanks.trailing_zeros() as usize / 8)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn a_blank_is_found_where_it_first_stands(
+            text in prop::collection::vec(prop_oneof![Just(b' '), Just(b'!'), Just(0xa0), Just(0), Just(0x80), any::<u8>()], 0..300),
+            quiet in 0..300usize,
+        ) {
+            let text = [vec![b'!'; quiet], text].concat();
+            for start in 0..text.len().min(20) {
+                let text = &text[start..];
+                let place = text.iter().take(WORD_BYTES_MAX).position(|&found| found <= b' ');
+                prop_assert_eq!(find_blank(text), place);
+            }
+        }
+
         /// Bytes that are alike in all but one bit are those that the test for zero could take for each other.
         #[test]
         fn it_is_found_where_it_first_stands(

@@ -61,6 +61,23 @@ pub(crate) fn next_digits(mut text: &[u8]) -> Option<(u64, &[u8])> {
     (len > 0 && rest.first().is_none_or(|&byte| byte == b' ')).then_some((sum, rest))
 }
 
+/// The digits at the front of `text`, of which there are 1 to 9, and what follows them.
+#[inline(always)]
+pub(crate) fn few_digits(text: &[u8]) -> Option<(u32, &[u8])> {
+    let mut sum = 0_u32;
+    for (len, byte) in text.iter().enumerate().take(FEW_DIGITS + 1) {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return (len > 0).then(|| (sum, &text[len..]));
+        }
+        sum = sum.wrapping_mul(10).wrapping_add(u32::from(digit));
+    }
+    None
+}
+
+/// A number with this many digits fits 32 bits, whatever they are.
+const FEW_DIGITS: usize = u32::MAX.ilog10() as usize;
+
 /// A number with this many digits fits 64 bits, whatever they are.
 const DIGITS_SAFE: usize = u64::MAX.ilog10() as usize;
 
@@ -111,6 +128,11 @@ mod tests {
         assert_eq!(unsigned(b"00000000000000000000000012"), Some(12));
         assert_eq!(digits(b"12"), Some(12));
         assert_eq!(digits(b"+12"), None);
+        assert_eq!(few_digits(b"012 3"), Some((12, &b" 3"[..])));
+        assert_eq!(few_digits(b"999999999\r"), Some((999_999_999, &b"\r"[..])));
+        for bad in [&b""[..], b" ", b"x", b"1", b"1234567890", b"9999999999 "] {
+            assert_eq!(few_digits(bad), None, "{bad:?}");
+        }
         assert_eq!(next_digits(b" 12 34"), Some((12, &b" 34"[..])));
         assert_eq!(next_digits(b"0"), Some((0, &b""[..])));
         for bad in [&b""[..], b" ", b"x", b"1x", b"-1", b"18446744073709551616"] {

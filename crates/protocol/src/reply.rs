@@ -203,6 +203,14 @@ impl ReplyScanner {
             self.reset();
         }
         while buffer.len() >= self.needed {
+            if expected == Expected::Retrieval
+                && let Some((header, line)) = self.plain_header(buffer)
+            {
+                if !self.value(header, line, buffer)? {
+                    return Ok(None);
+                }
+                continue;
+            }
             let Some(line) = self.line(buffer)? else { return Ok(None) };
             let text = &buffer[self.position..line.end];
             if expected.is_meta() {
@@ -238,13 +246,18 @@ impl ReplyScanner {
             self.reset();
         }
         while buffer.len() >= self.needed {
-            let Some(line) = self.line(buffer)? else { return Ok(None) };
-            let text = &buffer[self.position..line.end];
-            if !text.starts_with(VALUE_WORD) {
-                return self.last_line(Expected::Retrieval, text, line);
-            }
-            let header = ValueHeader::parse(text)?;
-            let key = &text[VALUE_WORD.len()..][..header.key_len];
+            let (header, line) = match self.plain_header(buffer) {
+                Some(found) => found,
+                None => {
+                    let Some(line) = self.line(buffer)? else { return Ok(None) };
+                    let text = &buffer[self.position..line.end];
+                    if !text.starts_with(VALUE_WORD) {
+                        return self.last_line(Expected::Retrieval, text, line);
+                    }
+                    (ValueHeader::parse(text)?, line)
+                }
+            };
+            let key = &buffer[self.position + VALUE_WORD.len()..][..header.key_len];
             let owner = *self.whose.get_or_insert_with(|| whose(key));
             if owner != Whose::Others && !self.value(header, line, buffer)? {
                 return Ok(None);
@@ -351,6 +364,20 @@ impl ReplyScanner {
         }
     }
 
+    /// The header of a value at the scanner's position, if it is there and written as memcached writes it for a `get`. Of what is written in
+    /// another way nothing is said.
+    #[inline(always)]
+    fn plain_header(&self, buffer: &[u8]) -> Option<(ValueHeader, Line)> {
+        let words = buffer[self.position..].strip_prefix(VALUE_WORD)?;
+        let key_len = near::find_blank(words).filter(|len| (1..=KEY_BYTES_MAX).contains(len))?;
+        let (flags, rest) = number::few_digits(words[key_len..].strip_prefix(b" ")?)?;
+        let (bytes, rest) = number::few_digits(rest.strip_prefix(b" ")?)?;
+        let rest = rest.strip_prefix(b"\r\n")?;
+        let next = buffer.len() - rest.len();
+        let header = ValueHeader { key_len, flags, bytes: acceptable_len(bytes.into())?, cas: None };
+        Some((header, Line { end: next - 2, next }))
+    }
+
     #[inline]
     fn line(&mut self, buffer: &[u8]) -> Result<Option<Line>, Violation> {
         let rest = &buffer[self.position..];
@@ -385,13 +412,13 @@ impl ReplyScanner {
 }
 
 /// Where the line that begins at the scanner's position ends, without and with its line ending.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Line {
     end: usize,
     next: usize,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ValueHeader {
     key_len: usize,
     flags: u32,
@@ -510,4 +537,39 @@ fn meta_status(text: &[u8]) -> Option<(Status, Option<usize>)> {
 /// The first bytes of a line, fit to be printed.
 fn excerpt(text: &[u8]) -> String {
     String::from_utf8_lossy(&text[..text.len().min(60)]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn word() -> impl Strategy<Value = String> {
+        let number = (any::<u64>(), 0..64u32).prop_map(|(number, shift)| (number >> shift).to_string());
+        prop_oneof![4 => "[a-z]{1,20}", 8 => number, 1 => Just(String::new()), 1 => "[ \t\u{0}]", 1 => "[k]{248,252}"]
+    }
+
+    proptest! {
+        /// A value's header says the same whether it is looked at by the way for plain ones or not.
+        #[test]
+        fn a_plain_header_is_read_as_any(
+            words in prop::collection::vec(word(), 1..6),
+            ending in prop::sample::select(vec!["\r\n", "\n", " \r\n", "\r", "", "\r\nvalue\r\n"]),
+        ) {
+            let text = format!("VALUE {}{ending}", words.join(" "));
+            let mut scanner = ReplyScanner::default();
+            if let Some((header, line)) = scanner.plain_header(text.as_bytes()) {
+                prop_assert_eq!(scanner.line(text.as_bytes()), Ok(Some(line)));
+                prop_assert_eq!(ValueHeader::parse(&text.as_bytes()[..line.end]), Ok(header));
+            }
+        }
+
+        #[test]
+        fn what_memcached_writes_is_plain(key in "[!-~]{1,250}", flags in 0..999_999_999u32, bytes in 0..999_999_999usize) {
+            let text = format!("VALUE {key} {flags} {bytes}\r\n");
+            let (header, line) = ReplyScanner::default().plain_header(text.as_bytes()).expect("it is plain");
+            prop_assert_eq!(header, ValueHeader { key_len: key.len(), flags, bytes, cas: None });
+            prop_assert_eq!(line.next, text.len());
+        }
+    }
 }

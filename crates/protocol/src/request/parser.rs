@@ -43,6 +43,18 @@ impl RequestParser {
     /// Parses the front of `buffer`, which begins where the last request ended and holds at least all the bytes that it held
     /// at the last call, if that returned [`Parsed::Incomplete`].
     pub fn parse<'a>(&mut self, buffer: &'a [u8]) -> Parsed<'a> {
+        if self.searched == 0
+            && let Some((retrieval, len)) = retrieval::parse_plain(buffer)
+            && len <= self.limits.line_bytes_max
+        {
+            self.needed = 0;
+            return Parsed::Request { request: Request::Retrieval(retrieval), len };
+        }
+        self.parse_any(buffer)
+    }
+
+    /// The same, however the request is written.
+    fn parse_any<'a>(&mut self, buffer: &'a [u8]) -> Parsed<'a> {
         if buffer.len() < self.needed {
             return Parsed::Incomplete { needed: self.needed };
         }
@@ -144,5 +156,35 @@ fn family<'a>(line: &'a [u8], limits: &Limits) -> Line<'a> {
         b"me" => Line::meta(meta::parse(MetaVerb::Debug, tokens)),
         b"mn" => Line::Request(Request::MetaNoop),
         _ => admin::parse(command, tokens, limits),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn word() -> impl Strategy<Value = Vec<u8>> {
+        let byte = prop_oneof![4 => Just(b'k'), 1 => Just(0x7f), 1 => Just(0xff), 1 => Just(0), 1 => 0..b'!'];
+        let odd = prop::collection::vec(byte, 0..20);
+        prop_oneof![4 => Just(b"key:0001".to_vec()), 1 => odd, 1 => (245..255usize).prop_map(|len| vec![b'k'; len])]
+    }
+
+    proptest! {
+        /// A `get` is the same request whether it is looked at by the way for plain ones or not.
+        #[test]
+        fn a_plain_get_is_read_as_any(
+            words in prop::collection::vec(word(), 0..6),
+            ending in prop::sample::select(vec!["\r\n", "\n", " \r\n", "\r", "", "\r\nget x\r\n"]),
+            line_bytes_max in prop_oneof![Just(1 << 20), 1..60usize],
+        ) {
+            let mut text = b"get".to_vec();
+            words.iter().for_each(|word| text.extend([b" ", word.as_slice()].concat()));
+            text.extend_from_slice(ending.as_bytes());
+            let limits = Limits { line_bytes_max, ..Limits::default() };
+            let (mut plainly, mut closely) = (RequestParser::new(limits), RequestParser::new(limits));
+            prop_assert_eq!(plainly.parse(&text), closely.parse_any(&text));
+            prop_assert_eq!((plainly.searched, plainly.needed), (closely.searched, closely.needed));
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::refused::Refused;
 use super::words::{too_long_for_key, write_words};
-use crate::{Refusal, near, number, tokens::Tokens};
+use crate::{KEY_BYTES_MAX, Refusal, near, number, tokens::Tokens};
 
 /// The commands of this family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -123,6 +123,34 @@ fn cut(text: &[u8]) -> Option<(&[u8], &[u8])> {
     }
     let end = near::find(b' ', word).unwrap_or(word.len());
     (end > 0).then(|| word.split_at(end))
+}
+
+/// The `get` at the front of `buffer`, and how many bytes it takes with its line ending, if it is written as most are: all there, with one
+/// space before each key, and nothing in the keys that one could take for their end. Of what is written in another way nothing is said.
+#[inline(always)]
+pub(super) fn parse_plain(buffer: &[u8]) -> Option<(Retrieval<'_>, usize)> {
+    let text = buffer.strip_prefix(b"get ")?;
+    let first_len = plain_key_len(text)?;
+    let (mut end, mut key_count) = (first_len, 1);
+    while text[end] == b' ' {
+        let key = &text[end + 1..];
+        end += 1 + plain_key_len(key)?;
+        key_count += 1;
+    }
+    let ending = match text[end..] {
+        [b'\r', b'\n', ..] => 2,
+        [b'\n', ..] => 1,
+        _ => return None,
+    };
+    let (first, others) = text[..end].split_at(first_len);
+    let retrieval = Retrieval { verb: RetrievalVerb::Get, exptime: &[], first, others, key_count };
+    Some((retrieval, b"get ".len() + end + ending))
+}
+
+/// How long the key is at the front of `text`, if what ends it is there.
+#[inline(always)]
+fn plain_key_len(text: &[u8]) -> Option<usize> {
+    near::find_blank(text).filter(|len| (1..=KEY_BYTES_MAX).contains(len))
 }
 
 // As a call of its own it costs every `get` some sixteen instructions, for what it returns is copied.
