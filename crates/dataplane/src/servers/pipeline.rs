@@ -186,6 +186,7 @@ impl Pipeline {
     }
 
     /// Whether the last message may be made longer.
+    #[inline(always)]
     fn has_open_line(&self) -> bool {
         let is_open = self.parts.len() > self.dequeued && self.parts.back().is_some_and(Part::may_be_joined);
         is_open && self.line.has_room(self.out_end())

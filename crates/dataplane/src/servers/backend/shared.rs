@@ -39,7 +39,7 @@ impl Backend {
     }
 
     /// Takes the head, which has got all its values, and whose message others share.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn complete_joined(&mut self) -> Part {
         self.replies.take_keys_of_head(&mut self.pipeline);
         self.take_head()
