@@ -50,6 +50,19 @@ impl RequestParser {
             self.needed = 0;
             return Parsed::Request { request: Request::Retrieval(retrieval), len };
         }
+        self.parse_other(buffer)
+    }
+
+    /// The same of what is no plain `get`.
+    fn parse_other<'a>(&mut self, buffer: &'a [u8]) -> Parsed<'a> {
+        if self.searched == 0
+            && let Some((set, line_len, len)) = storage::parse_plain(buffer)
+            && line_len <= self.limits.line_bytes_max
+            && set.value.len() <= self.limits.value_bytes_max
+        {
+            self.needed = 0;
+            return Parsed::Request { request: Request::Storage(set), len };
+        }
         self.parse_any(buffer)
     }
 
@@ -186,5 +199,37 @@ mod tests {
             prop_assert_eq!(plainly.parse(&text), closely.parse_any(&text));
             prop_assert_eq!((plainly.searched, plainly.needed), (closely.searched, closely.needed));
         }
+
+        /// So is a `set`.
+        #[test]
+        fn a_plain_set_is_read_as_any(
+            key in word(),
+            numbers in prop::collection::vec(number(), 2..5),
+            value_len in prop_oneof![8 => Just("5"), 1 => Just("4"), 1 => Just("05"), 1 => Just("1048577"), 1 => Just("-5")],
+            last in prop::sample::select(vec!["", "", "", " noreply", " ", " 7"]),
+            block in prop::sample::select(vec!["\r\nvalue\r\n", "\r\nvalue\r\nget x\r\n", "\nvalue\r\n", "\r\nvalue", "\r\nvalue\n\n", "\r\nval\r\n\r\n", "\r\n", "\r"]),
+            value_bytes_max in prop_oneof![8 => Just(1 << 20), 1 => 3..7usize],
+            line_bytes_max in prop_oneof![8 => Just(1 << 20), 1 => 1..60usize],
+        ) {
+            let words = [numbers.join(" ").as_str(), value_len].join(" ");
+            let text = [b"set ", key.as_slice(), b" ", words.as_bytes(), last.as_bytes(), block.as_bytes()].concat();
+            let limits = Limits { line_bytes_max, value_bytes_max, ..Limits::default() };
+            let (mut plainly, mut closely) = (RequestParser::new(limits), RequestParser::new(limits));
+            prop_assert_eq!(plainly.parse(&text), closely.parse_any(&text));
+            prop_assert_eq!((plainly.searched, plainly.needed), (closely.searched, closely.needed));
+        }
+    }
+
+    fn number() -> impl Strategy<Value = String> {
+        let odd = prop::sample::select(vec![
+            "",
+            "-1",
+            "+1",
+            "1x",
+            "4294967296",
+            "18446744073709551616",
+            "000000000001",
+        ]);
+        prop_oneof![8 => (0..2_000_000_000u32).prop_map(|number| number.to_string()), 1 => odd.prop_map(str::to_owned)]
     }
 }

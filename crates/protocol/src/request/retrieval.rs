@@ -1,8 +1,8 @@
 //! `get <key>*`, `gets <key>*`, `gat <exptime> <key>*`, `gats <exptime> <key>*`.
 
 use super::refused::Refused;
-use super::words::{too_long_for_key, write_words};
-use crate::{KEY_BYTES_MAX, Refusal, near, number, tokens::Tokens};
+use super::words::{plain_key_len, too_long_for_key, write_words};
+use crate::{Refusal, near, number, tokens::Tokens};
 
 /// The commands of this family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -145,12 +145,6 @@ pub(super) fn parse_plain(buffer: &[u8]) -> Option<(Retrieval<'_>, usize)> {
     let (first, others) = text[..end].split_at(first_len);
     let retrieval = Retrieval { verb: RetrievalVerb::Get, exptime: &[], first, others, key_count };
     Some((retrieval, b"get ".len() + end + ending))
-}
-
-/// How long the key is at the front of `text`, if what ends it is there.
-#[inline(always)]
-fn plain_key_len(text: &[u8]) -> Option<usize> {
-    near::find_blank(text).filter(|len| (1..=KEY_BYTES_MAX).contains(len))
 }
 
 // As a call of its own it costs every `get` some sixteen instructions, for what it returns is copied.

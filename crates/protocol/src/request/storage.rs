@@ -2,7 +2,9 @@
 //! `cas <key> <flags> <exptime> <bytes> <cas> [noreply]`, each followed by a data block.
 
 use super::refused::Refused;
-use super::words::{LENGTH_MAX, end_line, is_noreply, too_long_for_key, write_optional, write_words};
+use super::words::{
+    LENGTH_MAX, end_line, is_noreply, plain_key_len, too_long_for_key, write_optional, write_words,
+};
 use crate::{Refusal, number, tokens::Tokens};
 
 /// The commands of this family.
@@ -67,6 +69,31 @@ impl Storage<'_> {
         out.extend_from_slice(self.value);
         out.extend_from_slice(b"\r\n");
     }
+}
+
+/// The `set` at the front of `buffer`, its data block included, with the length of its line and of all of it, if it is written as most are:
+/// all there, with one space between words, nothing in the key that one could take for its end, and only digits behind it, few of each. Of
+/// what is written in another way nothing is said.
+pub(super) fn parse_plain(buffer: &[u8]) -> Option<(Storage<'_>, usize, usize)> {
+    let text = buffer.strip_prefix(b"set ")?;
+    let (key, behind) = text.split_at(plain_key_len(text)?);
+    let (flags, _, behind) = plain_number(behind)?;
+    let (exptime, _, behind) = plain_number(behind)?;
+    let (_, value_len, behind) = plain_number(behind)?;
+    let behind = behind.strip_prefix(b"\r\n")?;
+    let line_len = buffer.len() - behind.len();
+    let (value, behind) = behind.split_at_checked(value_len as usize)?;
+    let len = buffer.len() - behind.strip_prefix(b"\r\n")?.len();
+    let set = Storage { verb: StorageVerb::Set, key, flags, exptime, cas: &[], value, noreply: false };
+    Some((set, line_len, len))
+}
+
+/// A space and a number: its digits, what they say, and what follows them.
+#[inline(always)]
+fn plain_number(text: &[u8]) -> Option<(&[u8], u32, &[u8])> {
+    let text = text.strip_prefix(b" ")?;
+    let (number, behind) = number::few_digits(text)?;
+    Some((&text[..text.len() - behind.len()], number, behind))
 }
 
 /// The request without its value, and how long that will be.

@@ -1,6 +1,6 @@
 //! The words of a command line: what memcached accepts of any command, and how they are written.
 
-use crate::KEY_BYTES_MAX;
+use crate::{KEY_BYTES_MAX, near};
 
 /// The largest length that memcached takes as one: `INT_MAX` less the line ending of the data block.
 pub(super) const LENGTH_MAX: i32 = i32::MAX - 2;
@@ -8,6 +8,12 @@ pub(super) const LENGTH_MAX: i32 = i32::MAX - 2;
 /// Whether a key is longer than memcached accepts. (An empty one cannot be written in a command line.)
 pub(super) fn too_long_for_key(key: &[u8]) -> bool {
     key.len() > KEY_BYTES_MAX
+}
+
+/// How long the key is at the front of `text`, if what ends it is there and a space or a control character.
+#[inline(always)]
+pub(super) fn plain_key_len(text: &[u8]) -> Option<usize> {
+    near::find_blank(text).filter(|len| (1..=KEY_BYTES_MAX).contains(len))
 }
 
 /// Whether the last word of a command asks for silence. memcached looks at the last word wherever it stands, even in the place
