@@ -168,12 +168,12 @@ mod tests {
             assert_eq!(cache.find(&long[..len], |key| slot(key.len())), slot(len));
         }
         let mut asked = 0;
-        (0..2).for_each(|_| {
-            _ = cache.find(&long, |_| {
+        for _ in 0..2 {
+            cache.find(&long, |_| {
                 asked += 1;
                 slot(0)
-            })
-        });
+            });
+        }
         assert_eq!(asked, 2);
     }
 
@@ -182,12 +182,12 @@ mod tests {
         let mut cache = PlacementCache::new(SEED);
         cache.empty(false);
         let mut asked = 0;
-        (0..2).for_each(|_| {
-            _ = cache.find(b"k", |_| {
+        for _ in 0..2 {
+            cache.find(b"k", |_| {
                 asked += 1;
                 slot(0)
-            })
-        });
+            });
+        }
         assert_eq!((asked, cache.places.capacity()), (2, 0));
     }
 

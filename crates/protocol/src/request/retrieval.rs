@@ -125,8 +125,8 @@ fn cut(text: &[u8]) -> Option<(&[u8], &[u8])> {
     (end > 0).then(|| word.split_at(end))
 }
 
-/// The `get` at the front of `buffer`, and how many bytes it takes with its line ending, if it is written as most are: all there, with one
-/// space before each key, and nothing in the keys that one could take for their end. Of what is written in another way nothing is said.
+/// The `get` at the front of `buffer`, and how many bytes it takes with its line ending, if it is written as most are. It is all there, with
+/// one space before each key, and nothing in the keys that one could take for their end. Of what is written in another way nothing is said.
 #[inline(always)]
 pub(super) fn parse_plain(buffer: &[u8]) -> Option<(Retrieval<'_>, usize)> {
     let text = buffer.strip_prefix(b"get ")?;

@@ -71,9 +71,9 @@ impl Storage<'_> {
     }
 }
 
-/// The `set` at the front of `buffer`, its data block included, with the length of its line and of all of it, if it is written as most are:
-/// all there, with one space between words, nothing in the key that one could take for its end, and only digits behind it, few of each. Of
-/// what is written in another way nothing is said.
+/// The `set` at the front of `buffer`, with its data block, and the length of its line and of all of it, if it is written as most are. It is
+/// all there, with one space between words, nothing in the key that one could take for its end, and behind it only numbers of few digits.
+/// Of what is written in another way nothing is said.
 pub(super) fn parse_plain(buffer: &[u8]) -> Option<(Storage<'_>, usize, usize)> {
     let text = buffer.strip_prefix(b"set ")?;
     let (key, behind) = text.split_at(plain_key_len(text)?);
