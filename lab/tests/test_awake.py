@@ -15,6 +15,7 @@ from weir_lab.bench.running.edges import take_edge
 from weir_lab.bench.running.starting import Executables, Starter, keep_awake
 from weir_lab.bench.testbeds import TestbedKind, open_testbed
 from weir_lab.design.topology import Cores, Cpus, Shape, Topology
+from weir_lab.records.places import MachineRecord, TestbedRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,3 +91,17 @@ def test_it_gives_way_to_a_role_that_has_a_group_of_its_own(tmp_path: Path) -> N
     # It has all of its quota, and the loop at most what that leaves of the core. It was 0.38 of the two.
     assert mine / (mine + idle) > 0.43
     assert left_by(os.getpid()) == []
+
+
+def test_reports_say_what_a_loop_that_did_not_give_way_took() -> None:
+    """Records of S3 were made so, and its page looked as if its machines had had all of their quotas."""
+    machine = {"name": "proxy-0", "address": "10.18.0.1"}
+    quotas, none = [MachineRecord(**machine, cpus=0.3)], [MachineRecord(**machine)]
+    old = TestbedRecord(kind="netns", machines=quotas, awake=True)
+    new = TestbedRecord(kind="netns", machines=quotas, awake=True, awake_gives_way=True)
+    assert "waited for up to 4 ms more" in str(old.kept_awake)
+    assert old.awake_took_time
+    for other in (new, TestbedRecord(kind="netns", machines=none, awake=True)):
+        assert str(other.kept_awake).endswith("takes its time to wake it")
+        assert not other.awake_took_time
+    assert TestbedRecord(kind="netns", machines=quotas).kept_awake is None

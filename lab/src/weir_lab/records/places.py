@@ -107,15 +107,16 @@ class TestbedRecord(Record):
     """What the study asked for and the testbed could not build, and what else a reader must know."""
 
     @property
+    def awake_took_time(self) -> bool:
+        """Whether the loop that kept cores awake took CPU time from machines with quotas."""
+        return self.awake and not self.awake_gives_way and any(one.cpus is not None for one in self.machines)
+
+    @property
     def kept_awake(self) -> str | None:
         """What kept cores awake, and what that cost the machines; ``None`` where nothing did."""
         if not self.awake:
             return None
-        return (
-            _AWAKE
-            if self.awake_gives_way or not any(one.cpus is not None for one in self.machines)
-            else f"{_AWAKE}; {_TOOK_TIME}"
-        )
+        return f"{_AWAKE}; {_TOOK_TIME}" if self.awake_took_time else _AWAKE
 
     @property
     def shares_cpu(self) -> bool:

@@ -151,7 +151,11 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
             for file, event in readings
         },
         under=f"Pace {pace}, testbed {testbed},",
-        limits=(_made(whole, list(readings.values()), single_text(tasks)), *quota_limits(checks)),
+        limits=(
+            _made(whole, list(readings.values()), single_text(tasks)),
+            *quota_limits(checks),
+            *_awake_limits(list(readings.values())),
+        ),
         details=(*others, *_gates_lines(list(readings.values())), *_link_notes(list(readings.values()))),
         findings_text=FAMILY_TEXT if any(section.findings or section.expectations for section in whole) else "",
         steps=(
@@ -424,6 +428,16 @@ def _made(sections: tuple[Section, ...], sweeps: list[SweepReadings], single: st
         reported += f"; {count_text(invalid, 'attempt')} failed a gate and {'is' if invalid == 1 else 'are'} left out"
     missing = [section.title for section in sections if section.missing]
     return f"{reported}; not there, or only in part: {', '.join(missing)}." if missing else f"{reported}."
+
+
+def _awake_limits(sweeps: list[SweepReadings]) -> tuple[str, ...]:
+    """That the testbed itself took part of what machines were to have."""
+    if not any(one.testbed is not None and one.testbed.awake_took_time for one in sweeps):
+        return ()
+    return (
+        "The loop that kept cores awake took CPU time from the machines: rates are lower than they could be where workers or CPU quotas "
+        "limit, and waiting times longer.",
+    )
 
 
 def _gates_lines(sweeps: list[SweepReadings]) -> tuple[str, ...]:
