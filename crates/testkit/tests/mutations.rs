@@ -49,6 +49,7 @@ found! {
     a_value_that_is_kept_over_its_readers_own_write_is_found: run_without(NearOwnWrites);
     a_value_that_was_stored_before_another_loops_write_is_found: run_without(NearOtherWrites);
     a_value_that_is_answered_without_the_question_is_found: run_without(NearUnchecked);
+    a_key_that_goes_where_an_earlier_table_led_is_found: run_without(PlacementOfTable);
     slices_that_overtake_what_their_client_sent_before_are_found: run_without(BulkReadAlone);
     a_server_that_is_asked_for_ever_what_it_does_not_know_is_found: run_without(ClosedQuestion);
     a_write_of_a_lent_session_that_overtakes_one_of_its_key_is_found: run_lent_without(LentHold);

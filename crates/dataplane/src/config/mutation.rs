@@ -45,6 +45,8 @@ pub enum Mutation {
     NearOtherWrites,
     /// A value that is to be asked about is answered without that.
     NearUnchecked,
+    /// Where a key went is remembered beyond the table that led there.
+    PlacementOfTable,
     /// A server that closes its connections at a question is asked it on each.
     ClosedQuestion,
     /// A write of a lent session begins although its key is held.

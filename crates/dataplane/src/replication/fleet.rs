@@ -4,7 +4,7 @@
 //! them is being decided. It is given tables. It answers where a key is, and which of its servers decides or may be read.
 
 use crate::{
-    Config, Fault, ReadPolicy, meter::report::ServerReport, meter::server_window::ServerWindow,
+    Config, Fault, Mutation, ReadPolicy, meter::report::ServerReport, meter::server_window::ServerWindow,
     replication::freshness::Freshness, replication::readers::Readers, replication::replica::Replicas,
     routes::Routes, routes::placement_cache::PlacementCache, servers::Servers, servers::deadlines::sooner,
     wire::ids::Slot, wire::tagged::Tagged, wire::version::Version,
@@ -77,7 +77,9 @@ impl Fleet {
         let slots = table.servers().iter().map(|server| self.servers.assign(server, now)).collect();
         let routes = Arc::new(Routes::new(table, slots));
         self.servers.follow(&routes);
-        self.placement_cache.empty(routes.is_any_by_md5());
+        if self.generation == 0 || !self.config.is_without(Mutation::PlacementOfTable) {
+            self.placement_cache.empty(routes.is_any_by_md5());
+        }
         let former = mem::replace(&mut self.routes, routes);
         let is_first = former.servers().is_empty();
         self.generation += 1;
