@@ -100,15 +100,36 @@ def in_outermost_group(groups: CpuGroups | str | None = None) -> list[str]:
     return ["/bin/sh", "-c", '{ echo $$ >"$0"; } 2>/dev/null; exec "$@"', str(found.folder / "cgroup.procs")]
 
 
-class CpuQuota:
+class _Group:
+    """A control group of an owner, from its making until it is closed."""
+
+    def __init__(self, groups: CpuGroups, owner: Owner, name: str) -> None:
+        self._version = groups.version
+        self._folder = groups.folder / owner.name(name)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End what runs in the group and remove it."""
+        remove_group(self._folder)
+
+    @property
+    def enter(self) -> list[str]:
+        """Words before a command line that make it run in the group; the process stays the same one."""
+        return ["/bin/sh", "-c", 'echo $$ >"$0" && exec "$@"', str(self._folder / "cgroup.procs")]
+
+
+class CpuQuota(_Group):
     """Context manager: a group whose processes may together use `cpus` CPUs."""
 
     def __init__(self, groups: CpuGroups, owner: Owner, name: str, cpus: float) -> None:
+        super().__init__(groups, owner, name)
         self.cpus = cpus
         self.has_burst = False
         """Whether what is left of a period may be used in the next."""
-        self._version = groups.version
-        self._folder = groups.folder / owner.name(name)
 
     def __enter__(self) -> Self:
         period_us = max(_PERIOD_US_MIN, round(_QUOTA_US_MIN / self.cpus))
@@ -138,20 +159,6 @@ class CpuQuota:
             return True
         return False
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End what runs in the group and remove it."""
-        remove_group(self._folder)
-
-    @property
-    def enter(self) -> list[str]:
-        """Words before a command line that make it run within the quota; the process stays the same one."""
-        return ["/bin/sh", "-c", 'echo $$ >"$0" && exec "$@"', str(self._folder / "cgroup.procs")]
-
     def let_out(self, threads: Iterable[int]) -> None:
         """Threads that work for who measures: they run beside the quota from now on, where the kernel takes single threads (version 1)."""
         if self._version != 1:
@@ -171,16 +178,12 @@ class CpuQuota:
             raise TestbedError(f"{self._folder}/cpu.stat cannot be read ({error}).") from error
 
 
-class IdleGroup:
+class IdleGroup(_Group):
     """Context manager: a group whose processes run only where nobody else wants the core.
 
     The policy SCHED_IDLE alone does not do that: it says how a task shares with those of its own group. A task of a session of its own is
     in a group of its own (sched(7), autogroup), and that group had as much of a core as the whole group of a role.
     """
-
-    def __init__(self, groups: CpuGroups, owner: Owner, name: str) -> None:
-        self._version = groups.version
-        self._folder = groups.folder / owner.name(name)
 
     def __enter__(self) -> Self:
         try:
@@ -201,20 +204,6 @@ class IdleGroup:
             (self._folder / "cpu.shares").write_text("2", encoding="ascii")
         else:
             (self._folder / "cpu.weight").write_text("1", encoding="ascii")
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End what runs in the group and remove it."""
-        remove_group(self._folder)
-
-    @property
-    def enter(self) -> list[str]:
-        """Words before a command line that make it run in the group; the process stays the same one."""
-        return ["/bin/sh", "-c", 'echo $$ >"$0" && exec "$@"', str(self._folder / "cgroup.procs")]
 
 
 def remove_group(folder: Path) -> None:
