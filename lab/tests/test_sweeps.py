@@ -84,9 +84,42 @@ def test_only_repetitions_that_all_cells_have_are_taken() -> None:
     (throughput, _), _ = two_level_designs(thin)
     assert throughput.read.repetitions == 2
     assert sorted(itertools.chain(*throughput.run_order)) == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert throughput.whole
+    assert set(throughput.blocks) == {(1, 2)}
     designs, reason = two_level_designs([run for run in runs if run.repetition == 1])
     assert designs == []
-    assert "two repetitions" in reason
+    assert "two runs of each" in reason
+
+
+def test_runs_of_blocks_that_are_not_whole_make_a_table_with_the_blocks_in_its_error() -> None:
+    """Of labs side by side no block was whole, and five conclusions had no data."""
+    runs = observed({"clients": [1, 2], "keys": [1, 9]}, lambda cell: 100.0 * float(cell["clients"]), 0.01, 6)
+    lanes = [run for run in runs if run.repetition % 2 == (run.levels[0][1] + run.levels[1][1] // 9) % 2]
+    (throughput, response), reason = two_level_designs(lanes)
+    assert reason == ""
+    assert not throughput.whole
+    assert throughput.blocks == response.blocks
+    assert sorted(set(throughput.blocks)) == [(1, 3, 5), (2, 4, 6)]
+    assert throughput.read.repetitions == 3
+    assert throughput.read.percent_blocks is None
+    assert np.exp(2 * throughput.choice.logarithmic["A"].effect) == pytest.approx(2.0, rel=0.03)
+
+
+def test_intervals_of_blocks_that_are_not_whole_cover() -> None:
+    """Blocks differ by twice the error of a run; which blocks a cell has is drawn."""
+    rng, held, draws = np.random.default_rng(7), 0, 400
+    for _ in range(draws):
+        shifts = rng.normal(0.0, 0.02, 9)
+        made = []
+        for place, (clients, keys) in enumerate(itertools.product((1, 2), (1, 9))):
+            for block in rng.choice(9, 3, replace=False).tolist():
+                x = 100.0 * clients * float(np.exp(shifts[block] + rng.normal(0.0, 0.01)))
+                levels = (("clients", clients), ("keys", keys))
+                made.append(Observation(levels, block, 9 * place + block, clients, x, clients / x))
+        (throughput, _), _ = two_level_designs(made)
+        interval = throughput.choice.logarithmic["A"].interval
+        held += interval.low <= math.log(2.0) / 2 <= interval.high
+    assert held / draws > 0.92
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,11 @@ class TwoLevelFactor:
 
 @dataclass(frozen=True, eq=False)
 class TwoLevelDesign:
-    """A response of a 2^k r design, additive and logarithmic, with the residual checks of the scale to read (additive if undecided)."""
+    """A response of a 2^k r design, additive and logarithmic, with the residual checks of the scale to read (additive if undecided).
+
+    ``run_order`` and ``blocks`` have a row for each cell: places in the order of runs, and the block of each run. Where the blocks are
+    not ``whole``, their differences are in the error.
+    """
 
     response: str
     unit: str
@@ -98,6 +102,8 @@ class TwoLevelDesign:
     checks: ResidualChecks
     on_logarithms: bool
     run_order: tuple[tuple[int, ...], ...]
+    blocks: tuple[tuple[int, ...], ...]
+    whole: bool
 
     @property
     def read(self) -> FactorialAnalysis:
@@ -152,7 +158,9 @@ def two_level_designs(observations: Sequence[Observation]) -> tuple[list[TwoLeve
     """Throughput and mean response time as a 2^k r design; no design and the reason where the factors do not allow one.
 
     Factors with two levels enter with both; numeric ones with more enter with their lowest and highest (the others say whether the way
-    between is straight, and are left out here). Every cell needs the same repetitions, at least two: those that all cells have are taken.
+    between is straight, and are left out here). Every cell needs two runs. Blocks that all cells have are taken, at least two of them.
+    Where there are fewer, or not half as many as the cell with the fewest runs has, the first runs of each cell are taken, whichever
+    blocks they are of; runs that gates left out, and labs side by side, leave few blocks whole.
     """
     factors, reason = _two_level_factors(observations)
     if not factors:
@@ -166,23 +174,29 @@ def two_level_designs(observations: Sequence[Observation]) -> tuple[list[TwoLeve
         if corner in by_corner:
             by_corner[corner].setdefault(one.repetition, one)
     common = sorted(set.intersection(*(set(runs) for runs in by_corner.values())))
-    if len(common) < 2:
-        return [], "a 2^k r design needs two repetitions that all its cells have"
+    fewest = min(len(runs) for runs in by_corner.values())
+    if fewest < 2:
+        return [], "a 2^k r design needs two runs of each of its cells"
+    whole = 2 * len(common) > fewest and len(common) >= 2
+    taken = {corner: common if whole else sorted(by_corner[corner])[:fewest] for corner in corners}
     signs = [
         [-1 if level == ends[name][0] else 1 for name, level in zip(ends, corner, strict=True)] for corner in corners
     ]
     letters = [factor.letter for factor in factors]
 
     def table(value: Callable[[Observation], float]) -> list[list[float]]:
-        return [[value(by_corner[corner][repetition]) for repetition in common] for corner in corners]
+        return [[value(by_corner[corner][block]) for block in taken[corner]] for corner in corners]
 
-    order = tuple(tuple(by_corner[corner][repetition].position for repetition in common) for corner in corners)
+    order = tuple(tuple(by_corner[corner][block].position for block in taken[corner]) for corner in corners)
+    blocks = tuple(tuple(taken[corner]) for corner in corners)
     responses: list[tuple[str, str, Callable[[Observation], float]]] = [
         ("throughput", "requests/s", lambda one: one.throughput_per_s),
         ("mean response time", "µs", lambda one: one.response_time_s * 1e6),
     ]
     return [
-        _design(name, unit, factors, compare_models(signs, table(value), letters, blocked=True), order)
+        _design(
+            name, unit, factors, compare_models(signs, table(value), letters, blocked=whole), order, blocks, whole=whole
+        )
         for name, unit, value in responses
     ], ""
 
@@ -212,10 +226,14 @@ def _design(
     factors: tuple[TwoLevelFactor, ...],
     choice: ModelChoice,
     order: tuple[tuple[int, ...], ...],
+    blocks: tuple[tuple[int, ...], ...],
+    *,
+    whole: bool,
 ) -> TwoLevelDesign:
     on_logarithms = choice.scale is Scale.LOGARITHMIC and choice.logarithmic is not None
     read = choice.logarithmic if on_logarithms and choice.logarithmic is not None else choice.additive
-    return TwoLevelDesign(response, unit, factors, choice, check_residuals(read, order), on_logarithms, order)
+    checks = check_residuals(read, order)
+    return TwoLevelDesign(response, unit, factors, choice, checks, on_logarithms, order, blocks, whole)
 
 
 def client_series(observations: Sequence[Observation], population_factor: str = "clients") -> list[ClientSeries]:

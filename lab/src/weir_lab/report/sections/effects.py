@@ -265,7 +265,7 @@ def _table(task: Task, workload: str, design: TwoLevelDesign, shown: set[tuple[s
         f"{task.spec.name}-{workload}-{design.response}".replace(" ", "-").replace("%", "percent"),
         f"{workload.capitalize()}, {design.response} ({design.unit}): 2^k r with "
         f"{additive.repetitions} repetitions, {factors}. Effect q: half "
-        "of the change from −1 to +1, with a 95 % interval for it alone, blocks not in the error; "
+        f"of the change from −1 to +1, with a 95 % interval for it alone, {_blocks_text(design)}; "
         "share: of the variation around the mean (importance); significant, exploratory: an effect on the scale that is read, with a false "
         f"discovery rate of {100 * FALSE_DISCOVERIES:g} % over all tables of the section. Read: "
         + str(design.choice.scale)
@@ -282,6 +282,12 @@ def _table(task: Task, workload: str, design: TwoLevelDesign, shown: set[tuple[s
         ),
         tuple(rows),
     )
+
+
+def _blocks_text(design: TwoLevelDesign) -> str:
+    if design.whole:
+        return "blocks not in the error"
+    return "of blocks that not all cells have, so that differences of blocks are in the error"
 
 
 def _cells(task: Task, workload: str, design: TwoLevelDesign) -> Table:
@@ -427,15 +433,19 @@ def outlying(fit: FactorialAnalysis) -> list[tuple[int, int]]:
 
 def _outliers(task: Task, workload: str, design: TwoLevelDesign) -> list[Block]:
     """Which runs those are, and what was flagged of them."""
-    by_place = {run.run.meta.position: (cell, run) for cell in task.first.cells for run in cell.runs}
+    cells, corners = _cells_of(task.first, workload), _corners(design)
     parts = []
-    for cell, repetition in outlying(design.read):
-        found = by_place.get(design.run_order[cell][repetition])
-        if found is None:
-            continue
-        readings, run = found
+    for corner, place in outlying(design.read):
+        levels = {factor.name: level for factor, level in zip(design.factors, corners[corner], strict=True)}
+        readings, run = next(
+            (cell, run)
+            for cell in cells
+            if all(cell.level(name) == level for name, level in levels.items())
+            for run in cell.runs
+            if run.run.meta.repetition == design.blocks[corner][place]
+        )
         flags = "; ".join(run.run.meta.verdict.flags) or "no flag"
-        off = Value(float(design.read.residuals[cell, repetition]), digits=3, signed=True).text
+        off = Value(float(design.read.residuals[corner, place]), digits=3, signed=True).text
         unit = "on the logarithm" if design.on_logarithms else design.unit
         parts.append(f"block {run.run.meta.repetition} at {cell_words(readings)} ({off} {unit}; {flags})")
     head = f"{workload.capitalize()}, {design.response}: "

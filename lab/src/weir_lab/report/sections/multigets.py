@@ -26,7 +26,7 @@ from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
 from weir_lab.theory.units import count_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from weir_lab.report.numbers.readings import CellReadings, Reading
     from weir_lab.report.page.blocks import Block, Entry
@@ -267,7 +267,20 @@ def _pays_text(pairs: list[tuple[int, Change]]) -> str:
         return f"splitting a multi-get over the servers pays from {pays} keys on"
     if change.low > 0.0:
         return f"splitting costs time at the largest size, {largest} keys"
-    return f"splitting shows no gain in the mean response time at any size up to {largest} keys"
+    faster = [keys for keys, one in pairs if keys > 1 and one.high < 0.0]
+    if not faster:
+        return f"no difference in the mean response time is shown at any size up to {largest} keys"
+    rest = [keys for keys, one in pairs if keys > 1 and one.high >= 0.0]
+    return (
+        f"the mean response time is shown to be shorter with splitting at {_sizes(faster)} keys; at {_sizes(rest)} keys that is not "
+        "shown"
+    )
+
+
+def _sizes(keys: Sequence[int]) -> str:
+    """``3``, ``6 and 9``, ``3, 6 and 9``."""
+    *most, last = [str(one) for one in keys]
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def _comparison(task: Task, modes: dict[str, list[CellReadings]]) -> Table:

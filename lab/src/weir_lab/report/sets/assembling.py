@@ -37,6 +37,7 @@ from weir_lab.report.sections.claims import (
     with_expected,
 )
 from weir_lab.report.sections.comparisons import beside, overhead, price
+from weir_lab.report.sets.machines import machine_details, machine_facts
 from weir_lab.report.sets.quotas import quota_check, quota_limits
 from weir_lab.report.sets.results import results_of, single_text
 from weir_lab.report.sets.system import system_section
@@ -156,7 +157,12 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
             *quota_limits(checks),
             *_awake_limits(list(readings.values())),
         ),
-        details=(*others, *_gates_lines(list(readings.values())), *_link_notes(list(readings.values()))),
+        details=(
+            *others,
+            *_gates_lines(list(readings.values())),
+            *machine_details(list(readings.values())),
+            *_link_notes(list(readings.values())),
+        ),
         findings_text=FAMILY_TEXT if any(section.findings or section.expectations for section in whole) else "",
         steps=(
             (
@@ -465,7 +471,7 @@ def facts_of(sweeps: Sequence[SweepReadings]) -> list[tuple[str, str]]:
     for sweep in sweeps:
         for name, value in sweep.facts.items():
             found.setdefault(name, {})[value] = None
-    facts = [(name, "; ".join(values)) for name, values in found.items()]
+    facts = [(name, "; ".join(values)) for name, values in found.items()] + machine_facts(sweeps)
     times = [
         run.meta
         for sweep in sweeps

@@ -1,0 +1,82 @@
+"""On which machines a report's runs were made, and whether these agree: `machine_facts`, `machine_details`."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from weir_lab.report.numbers.comparing import throughput_of
+from weir_lab.theory.units import count_text, number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from weir_lab.report.numbers.readings import CellReadings, Reading, SweepReadings
+
+__all__ = ["machine_details", "machine_facts"]
+
+_Machine = tuple[tuple[str, str], ...]
+
+# Cells that both machines have: of fewer nothing is said.
+_SHARED_MIN = 3
+
+
+def machine_facts(sweeps: Sequence[SweepReadings]) -> list[tuple[str, str]]:
+    """A row for each machine with its number of runs; none where all runs are of one."""
+    counts = _counts(sweeps)
+    if len(counts) < 2:
+        return []
+    return [
+        (
+            f"machine {place}",
+            f"{', '.join(f'{name} {value}' for name, value in machine)}: {count_text(runs, 'valid run')}",
+        )
+        for place, (machine, runs) in enumerate(counts.most_common(), start=1)
+    ]
+
+
+def machine_details(sweeps: Sequence[SweepReadings]) -> tuple[str, ...]:
+    """How many runs are of each machine, and how far throughputs of the same cell lie apart; nothing where all runs are of one."""
+    counts = _counts(sweeps)
+    if len(counts) < 2:
+        return ()
+    (first, most), *others = counts.most_common()
+    lines = [f"The runs were made on {len(counts)} machines, {most} of them on the first (“Machine and programs”)."]
+    for place, (other, runs) in enumerate(others, start=2):
+        ratios = sorted(
+            ratio for sweep in sweeps for cell in sweep.cells if (ratio := _ratio(cell, first, other)) is not None
+        )
+        said = f"{count_text(runs, 'run')} on machine {place}"
+        if len(ratios) < _SHARED_MIN:
+            lines.append(
+                f"{said[0].upper()}{said[1:]}: fewer than {_SHARED_MIN} cells have runs of it and of the first."
+            )
+            continue
+        low, high = ratios[round(0.05 * (len(ratios) - 1))], ratios[round(0.95 * (len(ratios) - 1))]
+        lines.append(
+            f"In {len(ratios)} cells with runs of both, throughput on machine {place} is {number(statistics.median(ratios), 3)} of that "
+            f"on the first (median; nine tenths of the cells lie between {number(low, 3)} and {number(high, 3)})."
+        )
+    return (" ".join(lines),)
+
+
+def _counts(sweeps: Sequence[SweepReadings]) -> Counter[_Machine]:
+    return Counter(_machine(run.run.meta.machine) for sweep in sweeps for cell in sweep.cells for run in cell.runs)
+
+
+def _machine(facts: Mapping[str, str | int | float]) -> _Machine:
+    return tuple((name.replace("_", " "), str(value)) for name, value in facts.items())
+
+
+def _ratio(cell: CellReadings, first: _Machine, other: _Machine) -> float | None:
+    """Geometric mean of the throughputs on one machine over that on another; ``None`` where one has none."""
+    ours, theirs = (
+        _level([run for run in cell.runs if _machine(run.run.meta.machine) == one]) for one in (first, other)
+    )
+    return None if ours is None or theirs is None else math.exp(theirs - ours)
+
+
+def _level(runs: Sequence[Reading]) -> float | None:
+    return statistics.fmean(math.log(throughput_of(run)) for run in runs) if runs else None

@@ -1,0 +1,48 @@
+"""Reports on runs of several machines: how many are of each, and whether the machines agree."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from synthetic import write_sweep
+from weir_lab.report.numbers.readings import read_cells
+from weir_lab.report.sets.machines import machine_details, machine_facts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def _moved(sweep: Path, repetitions: tuple[int, ...], speed: float) -> None:
+    """These repetitions as if they were made on another machine, ``speed`` times as fast."""
+    for folder in sorted((sweep / "runs").iterdir()):
+        meta = json.loads((folder / "run.json").read_text())
+        if meta["repetition"] in repetitions:
+            meta["machine"]["cpu_model"] = "another"
+            (folder / "run.json").write_text(json.dumps(meta))
+            load = json.loads((folder / "load.json").read_text())
+            load["throughput_rps"] *= speed
+            (folder / "load.json").write_text(json.dumps(load))
+
+
+def test_runs_of_one_machine_need_no_word(tmp_path: Path) -> None:
+    write_sweep(tmp_path / "sweep")
+    sweeps = [read_cells("sweep.toml", tmp_path / "sweep")]
+    assert machine_facts(sweeps) == []
+    assert machine_details(sweeps) == ()
+
+
+def test_two_machines_are_counted_and_held_against_each_other(tmp_path: Path) -> None:
+    write_sweep(tmp_path / "sweep")
+    _moved(tmp_path / "sweep", (2,), 0.5)
+    sweeps = [read_cells("sweep.toml", tmp_path / "sweep")]
+    runs = [run for cell in sweeps[0].cells for run in cell.runs]
+    moved = sum(run.run.meta.repetition == 2 for run in runs)
+    (first, first_text), (second, second_text) = machine_facts(sweeps)
+    assert (first, second) == ("machine 1", "machine 2")
+    assert first_text.endswith(f": {len(runs) - moved} valid runs")
+    assert "cpu model another" in second_text
+    assert second_text.endswith(f": {moved} valid runs")
+    (line,) = machine_details(sweeps)
+    assert f"In {len(sweeps[0].cells)} cells with runs of both, throughput on machine 2 is 0." in line
+    assert 0.45 < float(line.split("throughput on machine 2 is ")[1].split()[0]) < 0.55
