@@ -389,3 +389,19 @@ def test_machines_are_built_at_the_speed_of_the_study() -> None:
     assert after.packets > before.packets + 300
     assert after.cpu_ns > before.cpu_ns
     assert after.shortest_delay_us == pytest.approx(640.0)
+
+
+@needs_network
+@needs_device
+def test_the_delay_device_keeps_to_its_core() -> None:
+    """Left to the kernel it had half of the proxy's core in some runs, and their throughput was half of that of others."""
+    core = min(os.sched_getaffinity(0))
+    with open_testbed(TestbedKind.NETNS, Topology(cores=Cores(network=(0,))), Shape(1, 0, 1)) as testbed:
+        kept = [os.sched_getaffinity(pid) for pid in testbed.own_processes()]
+        said = testbed.record.delayed_by or ""
+    if not KERNEL.has("netem"):
+        assert kept == [{core}]
+        assert "on core 0" in said
+    absent = Topology(cores=Cores(network=(4_095,)))
+    with pytest.raises(StudyError, match="network is pinned to cores"):
+        open_testbed(TestbedKind.NETNS, absent, Shape(1, 0, 1)).__enter__()

@@ -44,6 +44,15 @@ def test_bounds_are_those_of_the_reference_data() -> None:
     assert three == pytest.approx(rows["write", "3", "1"], rel=1e-9)
 
 
+def test_a_core_for_the_delay_device_makes_other_runs_and_none_makes_no_old_run_stale() -> None:
+    def built(text: str) -> dict[str, object]:
+        return parse_study(STUDY_TEXT + text).topology.as_built()
+
+    pinned = built("\n[topology]\ncores = { proxy = [0], network = [1] }\n")
+    assert pinned["cores"] == {"client": [], "proxy": [0], "server": [], "network": [1]}
+    assert built("\n[topology]\ncores = { proxy = [0] }\n")["cores"] == {"client": [], "proxy": [0], "server": []}
+
+
 def test_a_study_names_links_quotas_and_cores_or_takes_the_defaults() -> None:
     assert parse_study(STUDY_TEXT).topology == Topology()
     text = (

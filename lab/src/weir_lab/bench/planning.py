@@ -316,6 +316,8 @@ def _link_lines(study: Study, where: TestbedKind, shape: Shape) -> list[str]:
         for name in shape.machines
         if topology.cores_of(name) and where is not TestbedKind.HOSTS
     ]
+    if topology.cores.network and where is TestbedKind.NETNS:
+        pinned.append(f"delay device {', '.join(map(str, topology.cores.network))}")
     return [f"  links   {links}", *([f"  cores   {'; '.join(pinned)}"] if pinned else [])]
 
 

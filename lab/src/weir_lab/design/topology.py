@@ -57,11 +57,15 @@ class Cpus(_Strict):
 
 
 class Cores(_Strict):
-    """Cores that each machine of a tier is pinned to; an empty list pins nothing."""
+    """Cores that each machine of a tier is pinned to, and the delay device (`network`); an empty list pins nothing.
+
+    The device has real-time priority: where it stands on a full core, it takes its time from the machines there.
+    """
 
     client: _CoreList = ()
     proxy: _CoreList = ()
     server: _CoreList = ()
+    network: _CoreList = ()
 
 
 class Topology(_Strict):
@@ -130,6 +134,8 @@ class Topology(_Strict):
             del reported["speed"]  # sweeps that were made before there was one stay what they are
         if not self.awake:
             del reported["awake"]  # the same
+        if not self.cores.network:
+            del reported["cores"]["network"]  # the same
         return reported
 
 

@@ -85,7 +85,8 @@ class Node:
 class Network:
     """Context manager: machines with links, joined by a switch; on leaving, all processes in them end and all is removed.
 
-    Delays are netem's, or those of `delay_program`, which then is the switch; without either a link must have none.
+    Delays are netem's, or those of `delay_program`, which then is the switch; without either a link must have none. `keep` are words
+    before its command line, such as ``taskset`` with cores.
     """
 
     def __init__(
@@ -94,11 +95,13 @@ class Network:
         links: dict[str, Link],
         delay_program: Path | None = None,
         delay_words: Sequence[str] = (),
+        *,
+        keep: Sequence[str] = (),
     ) -> None:
         if not 1 <= len(links) <= _NODES_MAX:
             raise TestbedError(f"A network has 1 to {_NODES_MAX} machines, not {len(links)}. Use fewer servers.")
         self._switch = owner.name("switch")
-        self._delay_program, self._delay_words = delay_program, tuple(delay_words)
+        self._delay_program, self._delay_words, self._keep = delay_program, tuple(delay_words), tuple(keep)
         self.delay_device: DelayDevice | None = None
         """What delays, where it is a program of its own."""
         self.nodes = {
@@ -123,7 +126,7 @@ class Network:
 
     def _delay_device(self, program: Path, ports: list[DelayPort]) -> DelayDevice:
         """With real-time priority where the kernel gives it, if need be outside of the control group that we are in."""
-        enter = _enter_words(self._switch)
+        enter = [*_enter_words(self._switch), *self._keep]
         device = DelayDevice(program, enter, ports, *self._delay_words)
         if device.first.is_real_time:
             return device

@@ -76,6 +76,7 @@ class NetnsTestbed:
         topology.require_room(shape, len(os.sched_getaffinity(0)))
         for name in shape.machines:
             require_cores(topology.cores_of(name), name)
+        require_cores(topology.cores.network, "network")
         self._topology, self._shape = topology, shape
         self._open = ExitStack()
         self._nodes: dict[str, Node] = {}
@@ -107,7 +108,8 @@ class NetnsTestbed:
                 name: Link(topology.mbit_s(name), 0.0 if self._delays is _Delays.NONE else topology.delay_ms(name))
                 for name in self._shape.machines
             }
-            network = opening.enter_context(Network(owner, links, program if self._delays is _Delays.DEVICE else None))
+            device = program if self._delays is _Delays.DEVICE else None
+            network = opening.enter_context(Network(owner, links, device, keep=pinned(topology.cores.network)))
             self._nodes, self._device = network.nodes, network.delay_device
             if self._device is not None and not self._device.first.is_real_time:
                 notes.append(
@@ -254,7 +256,9 @@ class NetnsTestbed:
 
     def _delayed_by(self) -> str | None:
         if self._device is not None:
-            return f"weir-delay ({self._device.first.priority})"
+            where = self._topology.cores.network
+            on = f", on core {', '.join(map(str, where))} of those given" if where else ""
+            return f"weir-delay ({self._device.first.priority}{on})"
         return "netem" if self._delays is _Delays.NETEM else None
 
     def _measured_machine(self, node: Node) -> MachineRecord:
