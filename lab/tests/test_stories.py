@@ -20,6 +20,7 @@ from synthetic_whole import Truth, write_whole
 from weir_lab.bench.sweep.sets import take_files
 from weir_lab.cli import app
 from weir_lab.errors import RecordError, ReportError
+from weir_lab.records.places import AWAKE_TOOK_TIME
 from weir_lab.records.sharing.files import write_kept
 from weir_lab.report.page.blocks import Table
 from weir_lab.report.page.html import html_page
@@ -398,6 +399,16 @@ def test_series_that_differ_stand_by_their_largest(root: Path, wholes: list[Whol
     report = pair_report(wholes[0], other)
     assert table(report, "pair-maxima").rows[-1][1] == "64 workers; 63 workers"
     assert any("the largest of each study" in line for line in report.limits)
+
+
+def test_a_pair_says_when_the_testbed_slowed_one_of_them(wholes: list[Whole]) -> None:
+    """S5 wrote 4 % more than S3 through eight workers, and the page did not say that a loop had slowed those of S3."""
+    one, other = wholes[:2]
+    slowed = dataclasses.replace(one, facts=(*one.facts, ("note 2", f"a loop; {AWAKE_TOOK_TIME}")))
+    said = f"In the runs of {one.label} alone the loop that kept cores awake took CPU time from the machines"
+    assert any(line.startswith(said) for line in pair_report(slowed, other).limits)
+    for pair in ((one, other), (slowed, dataclasses.replace(other, facts=slowed.facts))):
+        assert not any("took CPU time" in line for line in pair_report(*pair).limits)
 
 
 def test_a_maximum_that_is_not_shown_has_no_ratio(root: Path, wholes: list[Whole], tmp_path: Path) -> None:

@@ -8,7 +8,16 @@ from pydantic import Field
 
 from weir_lab.records.formats import Count, Record
 
-__all__ = ["MachineRecord", "MachineUse", "NetworkUse", "PairRecord", "RateRecord", "RoundTripRecord", "TestbedRecord"]
+__all__ = [
+    "AWAKE_TOOK_TIME",
+    "MachineRecord",
+    "MachineUse",
+    "NetworkUse",
+    "PairRecord",
+    "RateRecord",
+    "RoundTripRecord",
+    "TestbedRecord",
+]
 
 
 class RateRecord(Record):
@@ -79,7 +88,7 @@ class MachineRecord(Record):
 
 
 _AWAKE = "a loop of the lowest priority kept each core from sleeping in runs, because a host takes its time to wake it"
-_TOOK_TIME = (
+AWAKE_TOOK_TIME = (
     "it did not give way to machines in control groups: where they wanted the core it had a share like one of them, and a machine that had "
     "used its CPU quota waited for up to 4 ms more"
 )
@@ -116,7 +125,7 @@ class TestbedRecord(Record):
         """What kept cores awake, and what that cost the machines; ``None`` where nothing did."""
         if not self.awake:
             return None
-        return f"{_AWAKE}; {_TOOK_TIME}" if self.awake_took_time else _AWAKE
+        return f"{_AWAKE}; {AWAKE_TOOK_TIME}" if self.awake_took_time else _AWAKE
 
     @property
     def shares_cpu(self) -> bool:

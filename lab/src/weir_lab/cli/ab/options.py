@@ -82,7 +82,7 @@ def default_cores(available: list[int]) -> Cores:
     With two cores the proxy under test and the servers share one, so that the core that decides is the one that the proxy is on.
 
     >>> default_cores([0, 1])
-    Cores(client=(0,), proxy=(1,), server=(1,))
+    Cores(client=(0,), proxy=(1,), server=(1,), network=())
     """
     if len(available) < 2:
         return Cores()

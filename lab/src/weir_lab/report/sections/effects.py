@@ -287,7 +287,7 @@ def _table(task: Task, workload: str, design: TwoLevelDesign, shown: set[tuple[s
 def _blocks_text(design: TwoLevelDesign) -> str:
     if design.whole:
         return "blocks not in the error"
-    return "of blocks that not all cells have, so that differences of blocks are in the error"
+    return "its runs from blocks that not all cells have, whose differences are in the error"
 
 
 def _cells(task: Task, workload: str, design: TwoLevelDesign) -> Table:

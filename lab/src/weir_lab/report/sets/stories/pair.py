@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weir_lab.errors import ReportError
+from weir_lab.records.places import AWAKE_TOOK_TIME
 from weir_lab.report.page.blocks import Figure, Report, Section, Table, Text, Value
 from weir_lab.report.sets.stories.maxima import ABOVE, BELOW, CANNOT_TELL, SAME, pair_curves, pair_maxima
 from weir_lab.report.sets.stories.pairing import (
@@ -223,6 +224,12 @@ def _limits(one: Whole, other: Whole, maxima: Sequence[MaximumPair]) -> list[str
         for whole in (one, other)
         if whole.absent
     ]
+    slowed = [whole.label for whole in (one, other) if any(AWAKE_TOOK_TIME in value for _, value in whole.facts)]
+    if len(slowed) == 1:
+        found.append(
+            f"In the runs of {slowed[0]} alone the loop that kept cores awake took CPU time from the machines: where workers or CPU "
+            f"quotas limit, throughputs of {slowed[0]} are lower by that."
+        )
     if (one.pace, one.testbed) != (other.pace, other.testbed):
         found.append(f"{one.label} has {_made(one)}; {other.label} has {_made(other)}.")
     if not all(pair.matched for pair in maxima):
