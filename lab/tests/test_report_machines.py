@@ -1,4 +1,4 @@
-"""Reports on runs of several machines: how many are of each, and whether the machines agree."""
+"""Reports on runs of several machines: how many each made, and whether the machines agree."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def test_only_repetitions_that_all_cells_have_are_taken() -> None:
 def test_runs_of_blocks_that_are_not_whole_make_a_table_with_the_blocks_in_its_error() -> None:
     """Of labs side by side no block was whole, and five conclusions had no data."""
     runs = observed({"clients": [1, 2], "keys": [1, 9]}, lambda cell: 100.0 * float(cell["clients"]), 0.01, 6)
-    lanes = [run for run in runs if run.repetition % 2 == (run.levels[0][1] + run.levels[1][1] // 9) % 2]
+    lanes = [run for run in runs if run.repetition % 2 == (int(run.levels[0][1]) + int(run.levels[1][1]) // 9) % 2]
     (throughput, response), reason = two_level_designs(lanes)
     assert reason == ""
     assert not throughput.whole
@@ -102,7 +102,9 @@ def test_runs_of_blocks_that_are_not_whole_make_a_table_with_the_blocks_in_its_e
     assert sorted(set(throughput.blocks)) == [(1, 3, 5), (2, 4, 6)]
     assert throughput.read.repetitions == 3
     assert throughput.read.percent_blocks is None
-    assert np.exp(2 * throughput.choice.logarithmic["A"].effect) == pytest.approx(2.0, rel=0.03)
+    logarithmic = throughput.choice.logarithmic
+    assert logarithmic is not None
+    assert np.exp(2 * logarithmic["A"].effect) == pytest.approx(2.0, rel=0.03)
 
 
 def test_intervals_of_blocks_that_are_not_whole_cover() -> None:
@@ -117,7 +119,10 @@ def test_intervals_of_blocks_that_are_not_whole_cover() -> None:
                 levels = (("clients", clients), ("keys", keys))
                 made.append(Observation(levels, block, 9 * place + block, clients, x, clients / x))
         (throughput, _), _ = two_level_designs(made)
-        interval = throughput.choice.logarithmic["A"].interval
+        logarithmic = throughput.choice.logarithmic
+        assert logarithmic is not None
+        interval = logarithmic["A"].interval
+        assert interval is not None
         held += interval.low <= math.log(2.0) / 2 <= interval.high
     assert held / draws > 0.92
 

@@ -159,8 +159,8 @@ def two_level_designs(observations: Sequence[Observation]) -> tuple[list[TwoLeve
 
     Factors with two levels enter with both; numeric ones with more enter with their lowest and highest (the others say whether the way
     between is straight, and are left out here). Every cell needs two runs. Blocks that all cells have are taken, at least two of them.
-    Where there are fewer, or not half as many as the cell with the fewest runs has, the first runs of each cell are taken, whichever
-    blocks they are of; runs that gates left out, and labs side by side, leave few blocks whole.
+    Gates, and labs side by side, leave few blocks whole. Where there are fewer than two, or not half as many as the cell with the
+    fewest runs has, the first runs of each cell are taken, from whichever blocks.
     """
     factors, reason = _two_level_factors(observations)
     if not factors:

@@ -24,7 +24,7 @@ _SHARED_MIN = 3
 
 
 def machine_facts(sweeps: Sequence[SweepReadings]) -> list[tuple[str, str]]:
-    """A row for each machine with its number of runs; none where all runs are of one."""
+    """A row for each machine with its number of runs; none where one made all runs."""
     counts = _counts(sweeps)
     if len(counts) < 2:
         return []
@@ -38,7 +38,7 @@ def machine_facts(sweeps: Sequence[SweepReadings]) -> list[tuple[str, str]]:
 
 
 def machine_details(sweeps: Sequence[SweepReadings]) -> tuple[str, ...]:
-    """How many runs are of each machine, and how far throughputs of the same cell lie apart; nothing where all runs are of one."""
+    """How many runs each machine made, and how far throughputs of the same cell lie apart; nothing where one made all runs."""
     counts = _counts(sweeps)
     if len(counts) < 2:
         return ()
