@@ -44,15 +44,12 @@ def machine_details(sweeps: Sequence[SweepReadings]) -> tuple[str, ...]:
         return ()
     (first, most), *others = counts.most_common()
     lines = [f"The runs were made on {len(counts)} machines, {most} of them on the first (“Machine and programs”)."]
-    for place, (other, runs) in enumerate(others, start=2):
+    for place, (other, _) in enumerate(others, start=2):
         ratios = sorted(
             ratio for sweep in sweeps for cell in sweep.cells if (ratio := _ratio(cell, first, other)) is not None
         )
-        said = f"{count_text(runs, 'run')} on machine {place}"
         if len(ratios) < _SHARED_MIN:
-            lines.append(
-                f"{said[0].upper()}{said[1:]}: fewer than {_SHARED_MIN} cells have runs of it and of the first."
-            )
+            lines.append(f"Fewer than {_SHARED_MIN} cells have runs of both machine {place} and the first.")
             continue
         low, high = ratios[round(0.05 * (len(ratios) - 1))], ratios[round(0.95 * (len(ratios) - 1))]
         lines.append(
