@@ -68,7 +68,7 @@ def test_a_tier_above_seventy_percent_that_is_not_to_limit_is_named(tmp_path: Pa
 
 def test_where_every_tier_keeps_below_the_page_says_so_and_without_quotas_nothing(tmp_path: Path) -> None:
     report = made(tmp_path / "wide", 'all = ["proxy"]', {**QUOTAS, "client-0": 0.5})
-    assert any("every tier that is not to limit used less than 70 %" in one for one in report.limits)
+    assert any("every tier that should not limit used at most 70 %" in one for one in report.limits)
     report = made(tmp_path / "none", "all = []", {})
     assert not any("quota" in one for one in report.limits)
     assert not any(isinstance(one, Table) and "quotas" in one.name for part in report.sections for one in part.blocks)

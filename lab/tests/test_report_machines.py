@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 from synthetic import write_sweep
 from weir_lab.report.numbers.readings import read_cells
@@ -43,6 +45,10 @@ def test_two_machines_are_counted_and_held_against_each_other(tmp_path: Path) ->
     assert first_text.endswith(f": {len(runs) - moved} valid runs")
     assert "cpu model another" in second_text
     assert second_text.endswith(f": {moved} valid runs")
+    # A run that loaded nothing (links, keys) is one of that machine, too.
+    unloaded = SimpleNamespace(meta=runs[0].run.meta)
+    with_it = [replace(sweeps[0], unloaded=(cast("Any", unloaded),))]
+    assert machine_facts(with_it)[0][1].endswith(f": {len(runs) - moved + 1} valid runs")
     (line,) = machine_details(sweeps)
     assert f"In {len(sweeps[0].cells)} cells with runs of both, throughput on machine 2 is 0." in line
     assert 0.45 < float(line.split("throughput on machine 2 is ")[1].split()[0]) < 0.55

@@ -82,10 +82,12 @@ def test_the_summary_begins_with_where_each_workload_stops_and_the_others_open_o
     # Two proxies with 8 workers stop at those, with 64 at the proxies' links; the baseline at the clients' links.
     assert "requests/s where the workers limit" in report.summary[0]
     assert "requests/s where the client uplinks limit" in report.summary[0]
-    assert (
-        report.summary[-1] == "Of 14 conclusions of the study, on our data 11 hold, 2 do not hold, 1 cannot be decided."
-    )
-    assert report.limits[0].startswith("All this comes from 121 valid runs in 11 sweeps")
+    first, named = report.summary[-1].split("; not so here: ")
+    assert first == "Of 14 conclusions of the study, on our data 11 hold, 2 do not hold, 1 cannot be decided"
+    assert [f"{one}." for one in re.findall("“([^”]*)”", named)] == [
+        one.claim for one in report.findings if one.verdict == "does not hold"
+    ]
+    assert report.limits[0].startswith("All this comes from 121 valid runs in 11 sweeps, measured for ")
     assert "Baseline" in [one.partition(":")[0] for one in report.details]
     page = unescape((folder / "small.html").read_text())
     opened = re.search(r'<details class="kept"><summary>What else was found</summary>(.*?)</details>', page, re.DOTALL)

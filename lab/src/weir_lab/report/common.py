@@ -19,7 +19,7 @@ from weir_lab.report.numbers.comparing import level_of, stands_alone
 from weir_lab.report.page.blocks import Figure, Table, Value, over
 from weir_lab.report.page.charts import LOOKS, Bar, Line, Look, Mark, Panel
 from weir_lab.theory.linear import interval_of
-from weir_lab.theory.units import count_text
+from weir_lab.theory.units import count_text, signed_percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,6 +55,7 @@ __all__ = [
     "method",
     "series_of",
     "speed_note",
+    "spread_text",
     "stage_bar",
     "table_of",
     "unit_of",
@@ -276,6 +277,16 @@ def line_over(
     """One line with its intervals, none of which reaches above ``most``."""
     marks = [mark(cell, series.x(cell), value, scale, most) for cell in series.cells]
     return Line(name or series.name, tuple(one for one in marks if one is not None), series.look)
+
+
+def spread_text(changes: Sequence[float], percent: float) -> str:
+    """Changes in percent, from the least to the largest, and how many are larger than a margin: a mean says little where they differ.
+
+    >>> spread_text([-1.9, -1.7, 63.0], 5.0)
+    '−1.90 to +63.0 %, by more than 5 % in 1 of them'
+    """
+    beyond = sum(abs(one) > percent for one in changes)
+    return f"{signed_percent(min(changes))} to {signed_percent(max(changes))} %, by more than {percent:g} % in {beyond} of them"
 
 
 def speed_note(speed: float) -> str:

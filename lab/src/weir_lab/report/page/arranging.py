@@ -1,6 +1,6 @@
 """In which order a page shows a section: the answer, then why, then evidence, and more evidence on demand. `arrange`.
 
-Only pages are arranged. The report, its twin and its Markdown keep the order in which a section was built, and hold every table.
+Pages are arranged, and Markdown has the same order with every table. The report and its twin keep that in which a section was built.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from weir_lab.report.page.blocks import Block, Section
 
-__all__ = ["FIGURES_OPEN_MAX", "WHY", "Arranged", "arrange"]
+__all__ = ["FIGURES_OPEN_MAX", "WHY", "Arranged", "arrange", "ordered"]
 
-WHY = "Why, by rule:"
+WHY = "Why:"
 """How the paragraph begins that says what limits."""
 FIGURES_OPEN_MAX = 3
 _DATA = "-data"
@@ -65,6 +65,13 @@ def arrange(section: Section) -> Arranged:
     evidence = tuple(one for place, one in enumerate(rest) if place < first or one in open_)
     more = tuple(one for one in rest if one not in evidence)
     return Arranged(answer, why, evidence, more)
+
+
+def ordered(section: Section) -> tuple[Block, ...]:
+    """All blocks of a section, none left out: sentences, then why, then the rest in its own order."""
+    found = arrange(section)
+    first = (*found.answer, *found.why)
+    return (*first, *(one for one in section.blocks if one not in first))
 
 
 def _is_why(block: Block) -> bool:

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KNOWN_ERRORS",
+    "LIMITS",
     "RUNS",
+    "TRUST",
     "Block",
     "Entry",
     "Expectation",
@@ -82,6 +84,9 @@ Entry = str | int | Value
 
 KNOWN_ERRORS = "-known-errors"
 """How the names of tables end that say what a study printed wrongly."""
+
+LIMITS, TRUST = "What limits this", "How far to trust this"
+"""Titles of a report's limits: what limits the system, and what the data may not tell."""
 
 RUNS = "Runs: "
 """How the note begins that says which runs a section rests on."""
@@ -210,8 +215,8 @@ class Report:
     """One sweep, or a whole study.
 
     First comes the answer: ``summary`` with at most five sentences, or, of one sweep, ``answer`` with three. ``limits`` say what limits
-    it and what to mind, ``doubts`` what its intervals may not hold. Question, hypothesis and ``under`` follow; ``details`` and the
-    ``basis`` of the intervals open on demand. ``findings_text`` says how findings were judged.
+    it and what to mind, under a title that says which; ``doubts`` what its intervals may not hold. Question, hypothesis and ``under``
+    follow; ``details`` and the ``basis`` of the intervals open on demand. ``findings_text`` says how findings were judged.
     ``steps`` say how to make the page again, each with its command.
     """
 
@@ -227,6 +232,7 @@ class Report:
     under: str = ""
     answer: str = ""
     limits: tuple[str, ...] = ()
+    limits_title: str = LIMITS
     details: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
     basis: tuple[str, ...] = ()

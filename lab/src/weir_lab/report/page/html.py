@@ -16,7 +16,7 @@ import jinja2
 
 from weir_lab import __version__
 from weir_lab.errors import ReportError
-from weir_lab.report.page.arranging import Arranged, arrange
+from weir_lab.report.page.arranging import Arranged, arrange, ordered
 from weir_lab.report.page.blocks import KNOWN_ERRORS, RUNS, Figure, Section, Table, Text, Value
 from weir_lab.report.page.charts import COLOURS, DASHES, definitions, draw, legend_of, shared_reaches, swatch
 from weir_lab.report.page.complete import require_complete
@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 
     from weir_lab.report.page.blocks import Block, Entry, Report
 
-__all__ = ["LIMITS", "figure_html", "html_page", "markdown_page"]
+__all__ = ["figure_html", "html_page", "markdown_page"]
 
-LIMITS = "What limits this"
 # What stands in a column of numbers where there is none, or one that is too small to be written out.
 _NUMBERS_TOO = ("–", "no answer", "< 0.0001")
 _EXPECTED = (("study", "What the study expected"), ("ours", "What we expected"))
@@ -63,7 +62,6 @@ def html_page(report: Report, data_folder: str = "") -> str:
         sections=[(one, _Parts.of(parts, numbers)) for one, parts in zip(report.sections, arranged, strict=True)],
         verdicts=_VERDICTS,
         expected=_EXPECTED,
-        limits=LIMITS,
         wrong=[(section, table) for section in report.sections for table in section.blocks if _is_of_errors(table)],
         version=__version__,
         colours=COLOURS,
@@ -81,7 +79,7 @@ def markdown_page(report: Report) -> str:
     """The same without drawings: tables and sentences, figures as their captions and numbers."""
     out = [f"# {report.title}", "", report.about, "", "## Summary", "", *(f"- {line}" for line in report.summary), ""]
     if report.limits:
-        out += [f"**{LIMITS}:** {' '.join(report.limits)}", ""]
+        out += [f"**{report.limits_title}:** {' '.join(report.limits)}", ""]
     if report.details:
         out += [*(f"- {line}" for line in report.details), ""]
     if report.findings:
@@ -105,7 +103,7 @@ def markdown_page(report: Report) -> str:
             out += [f"**{section.missing_as.capitalize()}:** {section.missing}", ""]
         if section.lacks:
             out += ["**In the study and not on this page:**", "", *(f"- {one}" for one in section.lacks), ""]
-        for block in section.blocks:
+        for block in ordered(section) if report.summary else section.blocks:
             out += _markdown(block)
     out += [
         "## Machine and programs",
@@ -115,6 +113,8 @@ def markdown_page(report: Report) -> str:
         *(f"| {_md(name)} | {_md(value)} |" for name, value in report.facts),
         "",
     ]
+    if report.steps:
+        out += ["## How to rebuild and verify", "", *(f"- {text} `{command}`" for text, command in report.steps), ""]
     return "\n".join(out)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weir_lab.report.page.html import LIMITS
+from weir_lab.report.page.blocks import LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

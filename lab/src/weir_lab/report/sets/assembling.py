@@ -15,7 +15,7 @@ from weir_lab.errors import ReportError
 from weir_lab.report.common import Task, design_rows, with_tables
 from weir_lab.report.numbers.comparing import basis_of
 from weir_lab.report.numbers.readings import SweepReadings, read_cells
-from weir_lab.report.page.blocks import RUNS, Expectation, Report, Section, Text
+from weir_lab.report.page.blocks import RUNS, TRUST, Expectation, Report, Section, Text
 from weir_lab.report.sections import (
     clients,
     effects,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from weir_lab.design.whole.sets import SectionSpec, StudySet
     from weir_lab.records.places import TestbedRecord
-    from weir_lab.report.page.blocks import Block
+    from weir_lab.report.page.blocks import Block, Finding
 
 __all__ = ["Sources", "assemble", "facts_of"]
 
@@ -59,7 +59,11 @@ _SUMMARY_MAX = 5
 _RESULTS_MAX = 3
 # How a testbed's note says that a machine's link is not what it was built as.
 _OFF_RATE = "off its link's rate"
-_VERDICTS = ("holds", "does not hold", "cannot tell", "no data")
+_OFF = re.compile(rf"([-+])(\d+) % {_OFF_RATE}")
+_NOT = "does not hold"
+_VERDICTS = ("holds", _NOT, "cannot tell", "no data")
+# Of conclusions that do not hold this number is named in the summary.
+_NAMED_MAX = 4
 
 
 @dataclass(frozen=True)
@@ -141,7 +145,7 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
     return Report(
         study_set.name,
         study_set.title,
-        study_set.about,
+        " ".join([study_set.about, *_scale_texts(own)]),
         pace,
         testbed,
         summary,
@@ -152,6 +156,7 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
             for file, event in readings
         },
         under=f"Pace {pace}, testbed {testbed},",
+        limits_title=TRUST,
         limits=(
             _made(whole, list(readings.values()), single_text(tasks)),
             *quota_limits(checks),
@@ -165,6 +170,7 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
         ),
         findings_text=FAMILY_TEXT if any(section.findings or section.expectations for section in whole) else "",
         steps=(
+            ("The runs are made by", f"weir-lab study {study_set.name} --pace {pace} --testbed {testbed}"),
             (
                 "The twin of this page (the same name, .json) has every number with the run folders that it comes from. Its numbers are "
                 "computed again from the raw records by",
@@ -394,7 +400,9 @@ def _summary(
             for word, (one, more) in verbs.items()
             if counted[word]
         )
-        last.append(f"Of {count_text(len(findings), 'conclusion')} of the study, on our data {reported}.")
+        last.append(
+            f"Of {count_text(len(findings), 'conclusion')} of the study, on our data {reported}{_not_so(findings)}."
+        )
     first = results[:_RESULTS_MAX]
     kept = sorted(rank, key=lambda name: rank[name])[: max(0, _SUMMARY_MAX - len(first) - len(last))]
     others: tuple[str, ...] = (
@@ -403,6 +411,15 @@ def _summary(
         *_expected_lines(sections),
     )
     return (*first, *(lines[name] for name in lines if name in kept), *last), others
+
+
+def _not_so(findings: Sequence[Finding]) -> str:
+    """Which conclusions do not hold; a study with many has them in its table."""
+    found = [one.claim.rstrip(".") for one in findings if one.verdict == _NOT]
+    if not found:
+        return ""
+    more = f"; and {len(found) - _NAMED_MAX} more" if len(found) > _NAMED_MAX else ""
+    return f"; not so here: {'; '.join(f'“{one}”' for one in found[:_NAMED_MAX])}{more}"
 
 
 def _expected_lines(sections: tuple[Section, ...]) -> tuple[str, ...]:
@@ -423,7 +440,7 @@ def _made(sections: tuple[Section, ...], sweeps: list[SweepReadings], single: st
     flagged, invalid = sum(one.flagged for one in sweeps), sum(one.invalid for one in sweeps)
     testbeds = sorted({one.testbed.kind for one in sweeps if one.testbed is not None})
     reported = (
-        f"All this comes from {count_text(runs, 'valid run')} in {count_text(len(sweeps), 'sweep')} on "
+        f"All this comes from {count_text(runs, 'valid run')} in {count_text(len(sweeps), 'sweep')}{_lengths(sweeps)} on "
         f"the testbed{'s' if len(testbeds) > 1 else ''} {' and '.join(testbeds) or 'of this machine'}"
     )
     if single:
@@ -434,6 +451,39 @@ def _made(sections: tuple[Section, ...], sweeps: list[SweepReadings], single: st
         reported += f"; {count_text(invalid, 'attempt')} failed a gate and {'is' if invalid == 1 else 'are'} left out"
     missing = [section.title for section in sections if section.missing]
     return f"{reported}; not there, or only in part: {', '.join(missing)}." if missing else f"{reported}."
+
+
+def _lengths(sweeps: list[SweepReadings]) -> str:
+    """``, measured for 5 to 10 s each,``: without warm-up and cool-down; empty where nothing was loaded."""
+    found = {
+        length
+        for one in sweeps
+        for cell in one.cells
+        for run in cell.runs
+        if (length := run.run.meta.measured_s or one.study.plan.measured_s)
+    }
+    if not found:
+        return ""
+    ends = [f"{one:g}" for one in (min(found), max(found))]
+    return (
+        f", measured for {ends[0]} s each," if ends[0] == ends[1] else f", measured for {ends[0]} to {ends[1]} s each,"
+    )
+
+
+def _scale_texts(sweeps: Sequence[SweepReadings]) -> list[str]:
+    """How machines of one computer stand for those of the study; nothing where none has a link of its own, or they have several speeds."""
+    built = [one for one in sweeps if one.links_built and one.testbed is not None and one.testbed.kind == "netns"]
+    speeds = {one.speed for one in built}
+    if len(speeds) != 1 or speeds == {1.0}:
+        return []
+    (speed,) = speeds
+    cores = {run.run.cpu.cores for one in built for cell in one.cells for run in cell.runs if run.run.cpu is not None}
+    on = f", on {count_text(min(cores), 'core')}" if len(cores) == 1 else ""
+    return [
+        f"All machines of a run are on one computer{on}, at {speed:g} of the study's speed: links have {speed:g} of its rates, and delays "
+        f"are {1.0 / speed:.3g} times as long. Rates and times are as measured, unless a table says that they are at the study's speed "
+        f"(rates divided by {speed:g}, times multiplied by {speed:g})."
+    ]
 
 
 def _awake_limits(sweeps: list[SweepReadings]) -> tuple[str, ...]:
@@ -453,16 +503,34 @@ def _gates_lines(sweeps: list[SweepReadings]) -> tuple[str, ...]:
         return ()
     limits = sorted({100.0 * one.study.gates.other_cpu_share_max for one in sweeps})
     shown = " or ".join(f"{limit:g}" for limit in limits)
+    off = sorted({100.0 * one.study.gates.yardstick_off_max for one in sweeps if one.study.gates.yardstick_off_max})
+    yardstick = (
+        f", or the yardstick, a computation that is always the same, was more than {' or '.join(f'{one:g}' for one in off)} % off its "
+        "median of the study"
+        if off
+        else ""
+    )
+    count = left_out - busy
+    others = f"; the other{'s' if count > 1 else ''} failed another gate" if count else ""
     return (
-        f"Of {count_text(left_out, 'attempt')} left out {busy} met a busy machine: more than {shown} % of its CPU time went elsewhere, or "
-        "its yardstick was off; the others had errors or no whole records; none was left out for its throughput or response time.",
+        f"Of {count_text(left_out, 'attempt')} left out {busy} met a busy machine: more than {shown} % of its CPU time went elsewhere"
+        f"{yardstick}{others}; none was left out for its throughput or response time.",
     )
 
 
 def _link_notes(sweeps: list[SweepReadings]) -> tuple[str, ...]:
     """Machines whose link was measured to be off its rate, which the testbed notes."""
     found = [(one.folder.name, note) for one in sweeps if one.testbed is not None for note in one.testbed.notes]
-    return tuple(f"In {name} {note}." for name, note in dict.fromkeys(found) if _OFF_RATE in note)
+    return tuple(
+        f"In {name} {_OFF.sub(_off_words, note)}, in a test of the links before the runs."
+        for name, note in dict.fromkeys(found)
+        if _OFF_RATE in note
+    )
+
+
+def _off_words(found: re.Match[str]) -> str:
+    """``6 % below its link's rate`` of ``-6 % off its link's rate``."""
+    return f"{found[2]} % {'below' if found[1] == '-' else 'above'} its link's rate"
 
 
 def facts_of(sweeps: Sequence[SweepReadings]) -> list[tuple[str, str]]:

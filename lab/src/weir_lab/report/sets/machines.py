@@ -60,7 +60,11 @@ def machine_details(sweeps: Sequence[SweepReadings]) -> tuple[str, ...]:
 
 
 def _counts(sweeps: Sequence[SweepReadings]) -> Counter[_Machine]:
-    return Counter(_machine(run.run.meta.machine) for sweep in sweeps for cell in sweep.cells for run in cell.runs)
+    return Counter(
+        _machine(run.meta.machine)
+        for sweep in sweeps
+        for run in [*(one.run for cell in sweep.cells for one in cell.runs), *sweep.unloaded]
+    )
 
 
 def _machine(facts: Mapping[str, str | int | float]) -> _Machine:

@@ -71,9 +71,12 @@ def quota_limits(checks: Sequence[QuotaCheck]) -> tuple[str, ...]:
     if not checks:
         return ()
     high = list(dict.fromkeys(one for check in checks for one in check.high))
-    cells = count_text(sum(check.cells for check in checks), "headline cell")
+    cells = count_text(sum(check.cells for check in checks), "cell")
     if not high:
-        return (f"In {cells} every tier that is not to limit used less than {100 * USED_MAX:g} % of its CPU quota.",)
+        return (
+            f"In the {cells} that conclusions rest on most, every tier that should not limit used at most {100 * USED_MAX:g} % of its CPU "
+            "quota.",
+        )
     shown = ", ".join(high[:4]) + (f" and {len(high) - 4} more" if len(high) > 4 else "")
     return (f"Tiers that are not to limit used more than {100 * USED_MAX:g} % of their CPU quotas: {shown}.",)
 

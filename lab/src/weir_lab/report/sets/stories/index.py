@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from weir_lab.errors import ReportError
-from weir_lab.report.page.blocks import Report, Section, Table, Text, Value
+from weir_lab.report.page.blocks import TRUST, Report, Section, Table, Text, Value
 from weir_lab.report.sets.stories.reading import RUNS_MADE, VERDICTS, in_order, label_of
 from weir_lab.report.sets.stories.telling import answer_of, asked_of, listed, subject_of, tell
 from weir_lab.theory.units import count_text
@@ -56,6 +56,7 @@ def index_report(wholes: Sequence[Whole], known: Sequence[str], earlier: Sequenc
         ),
         {},
         limits=tuple(_limits(wholes, earlier, missing)),
+        limits_title=TRUST,
         intervals="Numbers, intervals and verdicts are those of the reports.",
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from weir_lab.errors import ReportError
 from weir_lab.records.places import AWAKE_TOOK_TIME
-from weir_lab.report.page.blocks import Figure, Report, Section, Table, Text, Value
+from weir_lab.report.page.blocks import TRUST, Figure, Report, Section, Table, Text, Value
 from weir_lab.report.sets.stories.maxima import ABOVE, BELOW, CANNOT_TELL, SAME, pair_curves, pair_maxima
 from weir_lab.report.sets.stories.pairing import (
     ALIKE,
@@ -60,6 +60,7 @@ def pair_report(one: Whole, other: Whole) -> Report:
         tuple((whole.label, _made(whole)) for whole in (one, other)),
         {},
         limits=tuple(_limits(one, other, maxima)),
+        limits_title=TRUST,
         intervals="Intervals are 95 % intervals; those of ratios are alone, not together.",
     )
 
