@@ -316,7 +316,7 @@ def test_the_page_tells_what_its_intervals_rest_on() -> None:
     assert runs == "30 runs of 5 cells on logarithms, 6 blocks taken out, 20 degrees of freedom"
     assert said.startswith("throughput: error ")
     assert "spreads of the cells agree" in said
-    assert "neighbouring runs no more alike than chance" in said
+    assert "neighbouring runs not shown to be alike at" in said
     assert len(basis_texts({"one": quiet, "other": quiet})) == 3
     wide = Spread("normal", 0.01).study(rng, 6, 5)
     wide[:, 2] = wide[:, 2] ** 20

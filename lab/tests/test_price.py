@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     import pytest
 
 
+# A request and its reply are each 1.75 ms on their way into a proxy.
+TESTBED = SimpleNamespace(machines=[SimpleNamespace(name="proxy-0", delay_ms=1.75)])
+
+
 def series(name: str, path: RequestPath, rates: Mapping[int, float], **others: Any) -> Series:
     """Two runs of each level, as much apart as links leave them."""
     cells = []
@@ -34,14 +38,17 @@ def series(name: str, path: RequestPath, rates: Mapping[int, float], **others: A
         runs = tuple(a_run(name, clients, rate * (1.0 + 0.0002 * block), block) for block in range(3))
         found = CellReadings(cell, runs)
         cells.append(found)
-    sweep: Any = type("Sweep", (), {"speed": 1.0, "folder": Path(name), "run_names": ("a",)})()
+    sweep: Any = type("Sweep", (), {"speed": 1.0, "folder": Path(name), "run_names": ("a",), "testbed": TESTBED})()
     return Series("writes", name, LOOKS[0], tuple(cells), sweep)
 
 
 def a_run(name: str, clients: int, throughput: float, block: int) -> Any:
     meta = SimpleNamespace(repetition=block, started_unix_ns=block)
     run = SimpleNamespace(meta=meta, folder=Path(name) / "runs" / "one")
-    return SimpleNamespace(run=run, throughput=throughput, response_s=clients / throughput, slowness_ns=lambda: None)
+    return SimpleNamespace(
+        run=run, throughput=throughput, response_s=clients / throughput, slowness_ns=lambda: None,
+        stages_s=lambda: {"read": 0.00001, "backend": 0.003, "reply": 0.00003},
+    )  # fmt: skip
 
 
 DIRECT = {6: 1600.0, 48: 3480.0, 96: 3481.0}
@@ -70,7 +77,12 @@ def test_what_a_proxy_costs_is_said_at_the_fewest_clients_and_at_the_maximum(mon
     light, full = text.points
     assert light.startswith("Writes, 6 clients: a request takes 3.75 ")
     assert "directly, 7.50 " in light
-    assert light.endswith("through one proxy (+100.0 %), so that these clients get 1,600 and 800 requests/s.")
+    assert "through one proxy (+100.0 %), so that these clients get 1,600 and 800 requests/s." in light
+    # 7.50 - 3.75 ms, of which twice 1.75 ms is built in.
+    assert light.endswith(
+        "Of the 3.75 ms that are added, 3.50 ms are the delays of one more hop, 0.04 ms stages of the proxy itself (all but backend), and "
+        "the rest, 0.21 ms, sending over one more link and what else there is."
+    )
     assert (
         full
         == "Writes stop at 3,481 requests/s directly and 3,476 through one proxy (−0.2 %), with 8 workers in each proxy."

@@ -1,11 +1,12 @@
-"""What the paragraph of what limits says of runs with a changed station: as expected, or against a level that has fallen."""
+"""What the paragraph of what limits says of runs with a changed station, and of what twice of a station could bring at most."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
 
-from weir_lab.report.sections.claims.why import _said
+from weir_lab.report.numbers.stations import Usage
+from weir_lab.report.sections.claims.why import _said, _twice
 
 
 def cell(throughput: float, clients: int = 384) -> Any:
@@ -25,14 +26,40 @@ def changed(verdict: str, base: Any, other: Any) -> Any:
 
 
 def place(plateau: float, *beyond: Any) -> Any:
-    return SimpleNamespace(plateau=plateau, stop=SimpleNamespace(maxima=(SimpleNamespace(beyond=beyond),)))
+    return SimpleNamespace(
+        plateau=plateau, stop=SimpleNamespace(maxima=(SimpleNamespace(beyond=beyond),)), line=SimpleNamespace()
+    )
+
+
+LINK = Usage("client uplinks", 1.0, "")
+WORKERS = Usage("workers", 0.8, "", holds=True)
+PROXIES = Usage("proxy uplinks", 0.775, "")
+
+
+def test_workers_bound_what_twice_of_a_station_before_them_brings() -> None:
+    said = _twice([LINK, WORKERS, PROXIES], "client uplinks", 3480.0, None)
+    assert (
+        said
+        == "With twice the client uplinks throughput is at most about 4,350 requests/s (+25.0 %), where the workers are full."
+    )
+
+
+def test_workers_that_the_station_holds_are_let_go_with_it() -> None:
+    said = _twice([LINK, WORKERS, PROXIES], "proxy uplinks", 3480.0, 3600.0)
+    # The clients' links are full already; no bound lies below what was reached.
+    assert (
+        said
+        == "With twice the proxy uplinks throughput is at most about 3,600 requests/s (+0.0 %), where the client uplinks are full."
+    )
 
 
 def test_a_station_that_does_not_limit_is_as_expected_when_more_of_it_changes_nothing() -> None:
     said = _said(changed("not confirmed", cell(3045.0), cell(2977.0)), "proxy uplinks", place(3050.0))
-    assert said.startswith("As expected where the proxy uplinks limit, twice the workers do not bring what they would")
+    assert said.startswith(
+        "As expected where the proxy uplinks limit, twice the workers change less at 384 clients than they would if"
+    )
     own = _said(changed("not confirmed", cell(3045.0), cell(2977.0)), "workers", place(3050.0))
-    assert own == "Runs with twice the workers: not confirmed; throughput goes from this to that."
+    assert own == "Runs with twice the workers at 384 clients: not confirmed; throughput goes from this to that."
 
 
 def test_a_change_from_a_level_that_has_fallen_is_held_against_the_plateau_too() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weir_lab.theory.linear import ErrorFrom
+from weir_lab.theory.linear import DEPENDENT_P, ErrorFrom
 from weir_lab.theory.units import count_text, number
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _checks_text(model: LogModel, names: Mapping[Any, str]) -> str:
             f"spreads of the cells differ ({_p_text(spread.p)}; {low}, {high}), so each change has the error of {source}"
         )
     if lag is not None:
-        like = "alike" if lag.shown else "no more alike than chance"
+        like = "alike" if lag.shown else f"not shown to be alike at {100 * DEPENDENT_P:g} %"
         parts.append(f"neighbouring runs {like} (correlation {number(lag.lag1, 2)}, {_p_text(lag.p)})")
     return ", ".join(parts)
 

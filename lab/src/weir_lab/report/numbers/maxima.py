@@ -124,7 +124,7 @@ class Maximum:
             return f"cannot tell: {self.why_not}"
         at = self.cell.settings.population
         if self.below is None:
-            return f"at or below N = {at}: measure fewer clients"
+            return f"at or below N = {at}: no fewer clients are shown to lie below it"
         return f"between N = {self.below.settings.population} and N = {at}"
 
 

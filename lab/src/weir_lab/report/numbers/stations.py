@@ -276,7 +276,7 @@ def bottleneck(found: list[Usage], *, queue_grows: bool | None) -> Limit:
     common = [usage for usage in full if usage.shared]
     grown = {
         True: " The queue in the proxy grows with the clients.",
-        False: " The queue in the proxy does not grow.",
+        False: " Few requests wait in the proxy's queue.",
         None: "",
     }
     if own or common:

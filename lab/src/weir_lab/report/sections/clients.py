@@ -64,6 +64,8 @@ _BOUND_SHOWN_MAX = 2.5
 _RATE, _TIME = "Throughput (requests/s)", "Response time (ms)"
 _PERCENTS = (1.0, 5.0, 50.0, 95.0, 99.0)
 _BINS = 30
+# Less than this share of the requests under way are few to wait in a queue.
+_FEW_SHARE = 0.1
 
 
 def build(task: Task) -> list[Block]:
@@ -120,10 +122,17 @@ def maximum_over(task: Task, lines: Sequence[Series]) -> Maximum:
 
 
 def queue_grows(series: Series) -> bool | None:
-    """Whether the mean number of requests in the proxy's queue grows more than twofold from the fewest clients to the most."""
+    """Whether the proxy's queue grows more than twofold from the fewest clients to the most; False where few wait there even then.
+
+    Few are less than a tenth of the requests under way. ``None`` where many wait at all levels, or nothing is known.
+    """
     lengths = [_waiting(cell) for cell in (series.cells[0], series.cells[-1])]
     known = [length for length in lengths if length is not None]
-    return known[1] > max(2.0 * known[0], 1.0) if len(known) == 2 else None
+    if len(known) != 2:
+        return None
+    if known[1] < _FEW_SHARE * series.cells[-1].settings.population:
+        return False
+    return True if known[1] > 2.0 * known[0] else None
 
 
 def _waiting(cell: CellReadings) -> float | None:
@@ -401,16 +410,17 @@ def _maxima(task: Task, lines: Sequence[Series]) -> Table:
                 )
             )
     note = (
-        "The testbed gives each machine the study's link: values are comparable where links limit, and not where processors do."
+        f"The testbed gives each machine the study's link{f' times {speed:g}' if speed != 1.0 else ''}: values are comparable where links "
+        "limit, and not where processors do."
         if task.first.links_built
         else "Set-ups differ: no link is limited here, so printed values stand beside ours without a comparison."
     )
     return Table(
         f"{task.spec.name}-maxima",
-        "Maximum throughput: the fewest clients that are shown to reach the plateau but for "
-        f"{task.margins.maximum:g} %, by simultaneous intervals, and the mean of all levels that are, with its 95 % interval. Levels with "
-        "one run are not judged. Where loud levels at the far end hide a plateau, it is that of the others, and the fall beyond it is "
-        f"named. Where the data cannot tell, the level with the largest mean stands here, which is too large by chance. "
+        f"Maximum throughput: the mean of all levels on the plateau, those shown to be less than {task.margins.maximum:g} % below the "
+        "highest, with its 95 % interval; clients are the fewest on it. Levels with one run are not judged. Where levels at the far end "
+        "fall off, the plateau is that of the others, and the fall is named. Where the data cannot tell, the largest mean stands here, "
+        "which is too large by chance. "
         f"{note}{speed_note(speed)}",
         (
             "Workload",

@@ -152,7 +152,8 @@ def _strongest_text(workload: str, design: TwoLevelDesign, shown: set[tuple[str,
     first = _terms(design)[0]
     word = "significant" if (workload, design.response, first.term) in shown else "not significant"
     share = number(first.percent_of_variation or 0.0, 1)
-    return f"most of the variation of {design.response} comes from {design.name_of(first.term)} ({share} %, {word})"
+    scale = " on logarithms" if design.on_logarithms else ""
+    return f"the largest share of the variation of {design.response}{scale} comes from {design.name_of(first.term)} ({share} %, {word})"
 
 
 def _sentence(workload: str, design: TwoLevelDesign, shown: set[tuple[str, str, str]]) -> str:

@@ -20,10 +20,12 @@ from weir_lab.report.common import (
     with_tables,
 )
 from weir_lab.report.numbers.comparing import changes_between, throughput_of
+from weir_lab.report.numbers.readings import operation_s
+from weir_lab.report.numbers.stations import usages
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
-from weir_lab.theory.units import count_text
+from weir_lab.theory.units import count_text, number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,6 +40,9 @@ __all__ = ["both_modes", "build", "conclusions", "pays_from", "reading_s", "summ
 _PERCENTS = (25.0, 50.0, 75.0, 90.0, 99.0)
 _HISTOGRAM_KEYS = 6
 _BINS = 30
+_SERVER_LINKS = "server uplinks"
+# Links of servers that are used so much more by split gets were idle before.
+_IDLE_SHARE = 0.05
 
 
 def build(task: Task) -> list[Block]:
@@ -50,7 +55,7 @@ def build(task: Task) -> list[Block]:
         _histograms(task, modes),
     ]
     tables = [_comparison(task, modes), _changes(task, modes), _printed(task, modes)]
-    return [Text(f"The data say: {_sentence(modes)}"), *with_tables([*tables, *figures])]
+    return [Text(f"The data say: {_sentence(modes)}{_links_text(task, modes)}"), *with_tables([*tables, *figures])]
 
 
 def summary(task: Task) -> str:
@@ -256,6 +261,48 @@ def _sentence(modes: dict[str, list[CellReadings]]) -> str:
     return f"{_pays_text(pairs)}; with {count_text(keys, 'key')} the mean response time of gets changes {', '.join(parts)}."
 
 
+def _links_text(task: Task, modes: dict[str, list[CellReadings]]) -> str:
+    """What SETs take beside gets of the largest size, whole and split, and how much of the servers' links these use, where built."""
+    both = _both(modes)
+    if not both:
+        return ""
+    keys, *cells = both[-1]
+    found = _of_sets(keys, cells)
+    if not task.first.links_built:
+        return found
+    links = task.first.study.topology.built_links
+    shares = [next((one.share for one in usages(cell, links) if one.station == _SERVER_LINKS), None) for cell in cells]
+    whole, split = shares
+    if whole is None or split is None:
+        return found
+    why = (
+        " A whole get waits for the link of one server while others may idle; a split one uses several at once."
+        if split - whole > _IDLE_SHARE and cells[0].settings.servers > 1
+        else ""
+    )
+    return (
+        f"{found} With {count_text(keys, 'key')} whole gets use {100.0 * whole:.0f} % of the {_SERVER_LINKS}, split ones "
+        f"{100.0 * split:.0f} %.{why}"
+    )
+
+
+def _of_sets(keys: int, cells: Sequence[CellReadings]) -> str:
+    """What SETs take beside whole and split gets, which they share links with."""
+    times = [cell.of(operation_s("set")) for cell in cells]
+    if not all(times):
+        return ""
+    whole, split = (number(1e3 * sum(one) / len(one), 1) for one in times)
+    return f" Beside gets of {count_text(keys, 'key')} a SET takes {whole} ms where they are whole and {split} ms where they are split."
+
+
+def _sets_text(modes: dict[str, list[CellReadings]]) -> str:
+    """What else there is beside gets: X counts it, too."""
+    ratios = {cell.settings.write_ratio for cells in modes.values() for cell in cells}
+    if len(ratios) != 1 or ratios == {0.0}:
+        return ""
+    return f" Of the requests that X counts {100.0 * ratios.pop():g} % are SETs of one key."
+
+
 def _by_text(change: Change) -> str:
     return f"by {_percent(change).text} %{'' if change.shown else ' (no difference shown)'}"
 
@@ -297,6 +344,7 @@ def _comparison(task: Task, modes: dict[str, list[CellReadings]]) -> Table:
                     level_value(cell, reading_s, 1e3),
                     level_value(cell, throughput_of, digits=0),
                     level_value(cell, lambda run: run.keys_per_s, digits=0),
+                    level_value(cell, operation_s("set"), 1e3) if cell.of(operation_s("set")) else "–",
                     _percent(compared) if compared else "–",
                     ("yes" if compared.shown else "no difference shown") if compared else "–",
                     Value(len(cell.runs)),
@@ -304,10 +352,10 @@ def _comparison(task: Task, modes: dict[str, list[CellReadings]]) -> Table:
             )
     return Table(
         f"{task.spec.name}-comparison",
-        "Exploratory: gets over their keys, by mode, with 95 % intervals over runs. Change: of the mean response time from whole to "
-        "sharded at the same size, from the linear model of all cells, with 95 % intervals that hold together for all sizes; shown: "
-        "without 0.",
-        ("Mode", "Keys", "Gets (ms)", "X (requests/s)", "Keys (keys/s)", "Change (%)", "Shown", "Runs"),
+        f"Exploratory: gets over their keys, by mode, with 95 % intervals over runs.{_sets_text(modes)} Change: of the mean response time "
+        "from whole to sharded at the same size, from the linear model of all cells, with 95 % intervals that hold together for all sizes; "
+        "shown: without 0.",
+        ("Mode", "Keys", "Gets (ms)", "X (requests/s)", "Keys (keys/s)", "SETs (ms)", "Change (%)", "Shown", "Runs"),
         tuple(rows),
     )
 

@@ -341,7 +341,7 @@ def _verdict(below: int | None, at: int | None) -> str:
     if below is None and at is None:
         return "cannot tell: runs differ too much to place any population below or at the plateau; make more runs"
     if below is None:
-        return f"at or below N = {at}: measure fewer clients"
+        return f"at or below N = {at}: no fewer clients are shown to lie below it"
     if at is None:
         return f"above N = {below}: runs differ too much to call any population the plateau; make more runs"
     return f"between N = {below} and N = {at}"

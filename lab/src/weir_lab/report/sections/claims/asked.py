@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from weir_lab.report.common import cell_words, level_words
+from weir_lab.report.common import cell_words, level_words, spread_text
 from weir_lab.report.numbers.comparing import throughput_of
 from weir_lab.report.numbers.readings import OPERATION_NAMES
 from weir_lab.report.sections.claims.contrasts import Pair, pairs_over, ratio_over
@@ -128,6 +128,17 @@ def pairs_text(claim: Ruled, found: Compared) -> str:
     return f"mean of {len(pairs)} pairs that differ in {factor.replace('_', ' ')} alone, such as {shown}{one_run}"
 
 
+def _spread_text(found: Compared, value: Callable[[Reading], float | None], percent: float) -> str:
+    """``; over these pairs it changes by −1.9 to +63 %, by more than 5 % in 1 of them``: a mean says little where they differ."""
+    if len(found.pairs) < 2:
+        return ""
+    changes = []
+    for pair in found.pairs:
+        base, other = (cell.of(value) for cell in (pair.base, pair.other))
+        changes.append(100.0 * ((sum(other) / len(other)) / (sum(base) / len(base)) - 1.0))
+    return f"; over these pairs it changes by {spread_text(changes, percent)}"
+
+
 def one_sided(
     name: Callable[[Ruled], str], value: Callable[[Ruled], Callable[[Reading], float | None]], sign: int
 ) -> Callable[[Ruled, Task, Sequence[CellReadings]], Asked | Known]:
@@ -144,7 +155,10 @@ def one_sided(
         question = Within(estimate, limit, math.inf) if sign > 0 else Within(estimate, -math.inf, limit)
         return Asked(
             (question,),
-            lambda alpha: f"{name(claim)} changes by {change_text(estimate, alpha)} ({pairs_text(claim, found)})",
+            lambda alpha: (
+                f"{name(claim)} changes by {change_text(estimate, alpha)} ({pairs_text(claim, found)})"
+                f"{_spread_text(found, value(claim), task.margins.maximum)}"
+            ),
             fewest([cell for pair in pairs for cell in (pair.base, pair.other)]),
         )
 

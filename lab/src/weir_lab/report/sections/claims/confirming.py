@@ -34,6 +34,8 @@ __all__ = ["CONFIRMED", "NOT_CONFIRMED", "Confirmed", "Weighed", "confirm_set", 
 
 CONFIRMED, NOT_CONFIRMED = "confirmed", "not confirmed"
 _VERDICTS = {Answer.HOLDS: CONFIRMED, Answer.DOES_NOT_HOLD: NOT_CONFIRMED, Answer.CANNOT_TELL: CANNOT_TELL}
+# What a verdict says of the station that was changed.
+_LIMITS = {CONFIRMED: "yes", NOT_CONFIRMED: "no"}
 _TIERS = {"proxy CPU quotas": "proxy", "memcached CPU quotas": "server", "client CPU quotas": "client"}
 
 
@@ -89,7 +91,7 @@ def confirm_set(changes: Sequence[Weighed]) -> list[Confirmed]:
         rates = [sum(cell.mean_throughput for cell in side) / len(one.pairs) for side in (cells[::2], cells[1::2])]
         evidence = (
             f"throughput goes from {rate(rates[0])} to {rate(rates[1])} requests/s and changes by "
-            f"{change_text(one.estimate, answer.alpha)}, and {signed_percent(change.more.percent)} % or beyond was asked for; interval of "
+            f"{change_text(one.estimate, answer.alpha)} ({signed_percent(change.more.percent)} % or beyond if it limits); interval of "
             f"{100.0 * (1.0 - answer.alpha):.4g} %, {fewest(cells)} runs or more of each"
         )
         if answer.answer is Answer.CANNOT_TELL:
@@ -114,7 +116,7 @@ def confirming_table(name: str, confirmed: Sequence[Confirmed]) -> Table | None:
                     level_value(pair.other, throughput_of, digits=0),
                     _percent(one.estimate),
                     Value(one.more.percent, digits=0, signed=True),
-                    one.verdict,
+                    _LIMITS.get(one.verdict, one.verdict),
                 )
             )
     if not rows:
@@ -129,8 +131,8 @@ def confirming_table(name: str, confirmed: Sequence[Confirmed]) -> Table | None:
             "X unchanged (requests/s)",
             "X changed (requests/s)",
             "Change (%)",
-            "Asked (%)",
-            "That it limits is",
+            "Least change if it limits (%)",
+            "It limits",
         ),
         tuple(rows),
     )

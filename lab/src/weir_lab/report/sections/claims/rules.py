@@ -118,10 +118,22 @@ def _asked_of_maximum(
         return (
             f"the maximum, {rate(math.exp(logs.value) if logs else 0.0)} requests/s from {clients} on (mean of "
             f"{count_text(len(maximum.cells), 'level')}), is {shares[0]} % ({shares[1]} to {shares[2]}) of {what} "
-            f"({rate(against)}{f' requests/s, {by}' if by else ''})"
+            f"({rate(against)}{f' requests/s, {by}' if by else ''}); it holds {_limits_text(low, high)}"
         )
 
     return Asked((question,), evidence, fewest(maximum.cells or (maximum.cell,)))
+
+
+def _limits_text(low: float, high: float) -> str:
+    """Limits on logarithms in words.
+
+    >>> _limits_text(math.log(0.9), math.inf), _limits_text(-math.inf, math.log(0.975)), _limits_text(math.log(0.94), math.log(1.06))
+    ('from 90 % on', 'below 97.5 %', 'within 94 to 106 %')
+    """
+    ends = [f"{100.0 * math.exp(one):.3g}" if math.isfinite(one) else "" for one in (low, high)]
+    if all(ends):
+        return f"within {ends[0]} to {ends[1]} %"
+    return f"from {ends[0]} % on" if ends[0] else f"below {ends[1]} %"
 
 
 def _log_mean(task: Task, maximum: Maximum) -> Estimate | None:
@@ -266,7 +278,8 @@ def _most_variation(claim: Ruled, task: Task, _cells: Sequence[CellReadings]) ->
     reported = ", ".join(
         f"{design.name_of(one.term)} {number(one.percent_of_variation or 0, 1)} %" for one in terms[:3]
     )
-    return Asked(tuple(questions), lambda _: f"shares of the variation: {reported}", design.read.repetitions)
+    scale = " on logarithms" if design.on_logarithms else ""
+    return Asked(tuple(questions), lambda _: f"shares of the variation{scale}: {reported}", design.read.repetitions)
 
 
 def _effect_sign(claim: Ruled, task: Task, _cells: Sequence[CellReadings]) -> Asked | Known:

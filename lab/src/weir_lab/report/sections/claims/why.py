@@ -58,10 +58,14 @@ _GROWS = {
     "load generators": {"outside"},
     "client CPU quotas": {"outside"},
 }
+# What requests pass before they reach a proxy.
+_BEFORE_PROXY = ("client uplinks", "client CPU quotas", "load generators")
 # Of what is inside of a proxy, the setting has the name of the station.
 _INSIDE = ("workers", "readers")
 # With fewer cells a place has no range.
 _SEVERAL = 3
+# Bytes wait for a proxy's network thread for at least this share of the time outside of the proxy, or nothing is said of it.
+_WAIT_SHARE = 0.05
 # A time outside of the proxy within this share of that in stage backend is the same wait, in the other direction.
 _ALIKE = 0.25
 _CPU = {"client": "client CPU quotas", "proxy": "proxy CPU quotas", "server": "memcached CPU quotas"}
@@ -168,11 +172,12 @@ def _point(place: _Place, confirmed: Sequence[Confirmed], margins: Margins, with
     level = f"{level_text(cell, throughput_of, digits=0)} requests/s, {level_text(cell, response_of, 1e3)} ms"
     clients = count_text(cell.settings.clients, "client")
     spoken = f"{place.stop.lead.name}, " if place.stop is not None and len(place.stop.series) > 1 else ""
-    at = "" if clients in place.name else f", {spoken}{clients}"
+    at = "" if clients in place.name or spoken else f", {clients}"
+    level = f"{spoken}{clients}: {level}" if spoken else level
     said = [f"{place.name.capitalize()}{at} ({level}): {_limited(place, limit, stations, confirmed)}"]
     said += [_second_sign(place, limit.station), _outside(cell)]
     if limit.station:
-        said.append(_twice(stations, limit.station, cell.mean_throughput))
+        said.append(_twice(stations, limit.station, cell.mean_throughput, place.plateau))
         modelled = twice_at((place.sweep,), cell, margins, limit.station)
         said.append(sentence(modelled) if modelled is not None else "")
     said.append(place.twice)
@@ -262,27 +267,30 @@ def _second_sign(place: _Place, station: str) -> str:
 
 
 def _both_ways(place: _Place, station: str) -> str:
-    """Where the proxies' links limit, replies to clients wait in the same queue as what goes to servers."""
-    stages = [known for run in place.cell.runs if (known := run.stages_s()) is not None]
+    """Where the proxies' links limit, replies to clients wait in the same queue as what goes to servers; said at the most clients."""
+    last = place.line.cells[-1] if place.line is not None else place.cell
+    stages = [known for run in last.runs if (known := run.stages_s()) is not None]
     if station != "proxy uplinks" or not stages:
         return ""
     backend = sum(one["backend"] for one in stages) / len(stages)
-    outside = place.cell.mean_response_s - sum(sum(one.values()) for one in stages) / len(stages)
+    outside = last.mean_response_s - sum(sum(one.values()) for one in stages) / len(stages)
     if backend <= 0.0 or abs(outside / backend - 1.0) > _ALIKE:
         return ""
     return (
-        f" Stage backend takes {number(1e3 * backend, 1)} ms and the way outside {number(1e3 * outside, 1)} ms: replies to clients leave "
-        "by the same links as what goes to servers, and wait about as long."
+        f" With {count_text(last.settings.clients, 'client')} stage backend takes {number(1e3 * backend, 1)} ms and the way outside "
+        f"{number(1e3 * outside, 1)} ms: replies to clients leave by the same links as what goes to servers, and wait about as long."
     )
 
 
 def _outside(cell: CellReadings) -> str:
-    """How much of the time outside of the proxy is that of bytes in its sockets, where that was sampled."""
+    """How much of the time outside of the proxy is that of bytes in its sockets, where that was sampled and is more than a little."""
     waits = cell.of(lambda run: run.socket_wait_s)
     outside = cell.of(lambda run: run.response_s - run.residence_s if run.residence_s is not None else None)
     if not waits or not outside:
         return ""
     wait, whole = 1e3 * sum(waits) / len(waits), 1e3 * sum(outside) / len(outside)
+    if wait < _WAIT_SHARE * whole:
+        return ""
     return (
         f"Of the {number(whole, 2)} ms outside of the proxy, {number(wait, 2)} ms are those in which bytes lie in its sockets until the "
         "network thread reads them."
@@ -301,32 +309,44 @@ def _growth(first: CellReadings, last: CellReadings) -> dict[str, float]:
     return {name: ends[1][name] - ends[0][name] for name in ends[0]}
 
 
-def _twice(stations: Sequence[Usage], station: str, throughput: float) -> str:
-    """The bound of throughput with twice this station, and who limits then.
+def _twice(stations: Sequence[Usage], station: str, throughput: float, plateau: float | None) -> str:
+    """The bound of throughput with twice this station, and who limits then; the gain is against the plateau where one is shown.
 
-    What waits inside for others (workers, readers) is held by the station that limits, and is let go with it: it bounds nothing here.
+    What waits inside for others (workers, readers) is held by a station behind it, and is let go with it: it bounds nothing then. A station
+    before the proxy holds none of them, so that they bound like any other.
     """
     own = next(one for one in stations if one.station == station)
-    others = [one for one in stations if one.station != station and one.share > 0.0 and not one.holds]
+    others = [
+        one
+        for one in stations
+        if one.station != station and one.share > 0.0 and (not one.holds or station in _BEFORE_PROXY)
+    ]
     bounds = {one.station: throughput / min(one.share, 1.0) for one in others}
     doubled = 2.0 * throughput / max(0.5, min(own.share, 1.0))
     nearest = min(bounds, key=lambda name: bounds[name], default="")
     limited = nearest != "" and bounds[nearest] < doubled
-    bound = bounds[nearest] if limited else doubled
-    gain = signed_percent(100.0 * (bound / throughput - 1.0))
-    reported = f"With twice the {station} throughput is at most {rate(bound)} requests/s ({gain} %)"
+    # More of a station takes nothing away: what the plateau shows can be had.
+    bound = max(bounds[nearest] if limited else doubled, plateau or 0.0)
+    gain = signed_percent(100.0 * (bound / (plateau or throughput) - 1.0))
+    reported = f"With twice the {station} throughput is at most about {rate(bound)} requests/s ({gain} %)"
     return f"{reported}, where the {nearest} are full." if limited else f"{reported}."
 
 
 def _said(one: Confirmed, station: str = "", place: _Place | None = None) -> str:
     """What a confirming run measured, against the station that was found full and against its plateau."""
     another = bool(station) and station != one.more.changes
+    levels = {pair.base.settings.clients for pair in one.pairs}
+    at = (
+        f" at {count_text(min(levels), 'client')}"
+        if len(levels) == 1 and place is not None and place.line is not None
+        else ""
+    )
     if one.verdict == NO_DATA:
         return f"Not confirmed by a run of its own with {one.changed_text}: {one.evidence}."
     if another and one.verdict == NOT_CONFIRMED:
-        return f"As expected where the {station} limit, {one.changed_text} do not bring what they would if they limited: {one.evidence}."
+        return f"As expected where the {station} limit, {one.changed_text} change less{at} than they would if they limited: {one.evidence}."
     other = f" (this is another station than the {station})" if another else ""
-    return f"Runs with {one.changed_text}{other}: {one.verdict}; {one.evidence}.{_against_plateau(one, place)}"
+    return f"Runs with {one.changed_text}{at}{other}: {one.verdict}; {one.evidence}.{_against_plateau(one, place)}"
 
 
 def _against_plateau(one: Confirmed, place: _Place | None) -> str:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from weir_lab.report.common import level_name, level_value
+from weir_lab.report.common import level_name, level_value, spread_text
 from weir_lab.report.numbers.comparing import response_of, throughput_of
 from weir_lab.report.numbers.maxima import listed
 from weir_lab.report.numbers.stations import bottleneck, usages
 from weir_lab.report.page.blocks import Table, Text, Value
-from weir_lab.theory.units import count_text, rate, signed_percent
+from weir_lab.theory.units import count_text, rate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,11 +51,8 @@ def pair_changes_text(design: TwoLevelDesign, name: str, margin_percent: float) 
     changes = [
         100.0 * (float(means[at + step]) / float(means[at]) - 1.0) for at in range(means.size) if not at // step % 2
     ]
-    beyond = sum(abs(one) > margin_percent for one in changes)
-    return (
-        f"over the {len(changes)} pairs that differ in {name.replace('_', ' ')} alone it changes by {signed_percent(min(changes))} to "
-        f"{signed_percent(max(changes))} %, by more than {margin_percent:g} % in {beyond} of them"
-    )
+    pairs = f"over the {len(changes)} pairs that differ in {name.replace('_', ' ')} alone"
+    return f"{pairs} it changes by {spread_text(changes, margin_percent)}"
 
 
 def _station(task: Task, cell: CellReadings) -> tuple[str, float | None]:

@@ -15,7 +15,7 @@ from weir_lab.report.numbers.comparing import response_of, throughput_of
 from weir_lab.report.numbers.maxima import listed, maximum_of
 from weir_lab.report.page.blocks import Table, Text, Value
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Panel
-from weir_lab.theory.units import count_text, rate
+from weir_lab.theory.units import count_text, number, rate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,7 +114,7 @@ def _points(workload: str, ways: Sequence[_Way]) -> list[str]:
         found.append(
             f"{workload.capitalize()}, {count_text(levels[0], 'client')}: a request takes {', '.join(times)} "
             f"({_percent(cells[-1][1].mean_response_s, cells[0][1].mean_response_s).text} %), so that these clients get "
-            f"{listed(rates)} requests/s."
+            f"{listed(rates)} requests/s.{_where_it_goes(first, own, levels[0])}"
         )
     stops = [
         f"{rate(one.maximum.throughput)}{'' if place else ' requests/s'} {one.name}{'' if one.maximum.shown else ' (largest mean)'}"
@@ -123,6 +123,30 @@ def _points(workload: str, ways: Sequence[_Way]) -> list[str]:
     change = _percent(own.maximum.throughput, first.maximum.throughput).text
     found.append(f"{workload.capitalize()} stop at {listed(stops)} ({change} %){_whose(own)}.")
     return found
+
+
+def _where_it_goes(first: _Way, own: _Way, clients: int) -> str:
+    """Of what a way through proxies adds to a direct one: the delays that were built in, and the stages of the proxy itself.
+
+    A request and its reply are each delayed on their way into a proxy. Nothing where the testbed delays nothing, or no stamps are there.
+    """
+    base, cell, testbed = first.at(clients), own.at(clients), own.series.sweep.testbed
+    if base is None or cell is None or testbed is None or base.settings.path is not RequestPath.DIRECT:
+        return ""
+    delay_ms = next((one.delay_ms for one in testbed.machines if one.name.startswith("proxy-")), None)
+    inside = [sum(stages.values()) - stages["backend"] for run in cell.runs if (stages := run.stages_s()) is not None]
+    added = 1e3 * (cell.mean_response_s - base.mean_response_s)
+    if not delay_ms or not inside or added <= 0.0:
+        return ""
+    own_ms = 1e3 * sum(inside) / len(inside)
+    rest = added - 2.0 * delay_ms - own_ms
+    if rest < 0.0:
+        return ""  # a closed loop hides a hop behind a link that is full without it
+    return (
+        f" Of the {number(added, 2)} ms that are added, {number(2.0 * delay_ms, 2)} ms are the delays of one more hop, "
+        f"{number(own_ms, 2)} ms stages of the proxy itself (all but backend), and the rest, {number(rest, 2)} ms, sending over one more "
+        "link and what else there is."
+    )
 
 
 def _whose(way: _Way) -> str:

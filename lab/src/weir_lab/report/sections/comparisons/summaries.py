@@ -30,13 +30,15 @@ if TYPE_CHECKING:
     from weir_lab.report.numbers.readings import CellReadings, Reading
     from weir_lab.report.page.blocks import Entry
 
-__all__ = ["studied_clients", "study_tables"]
+__all__ = ["its_cell", "studied_clients", "study_tables"]
 
 _BY_PROXIES, _BY_WORKERS = "max_throughput_middleware", "max_throughput_full_system"
 _COUNTS = {"1": "one middleware", "2": "two middlewares"}
 _OURS = "ours"
 # A printed X R that differs from a level by more than this share belongs to none.
 _NEAR = 0.3
+# From this share of the time in a proxy on requests wait for its workers; what is busy then is within this share of how many there are.
+_QUEUED, _BUSY_OFF = 0.1, 0.1
 
 
 def study_tables(task: Task) -> list[Table]:
@@ -85,7 +87,7 @@ def _by_proxies(task: Task, proxies: str) -> Table:
         cell = maxima.get(workload)
         cells = [one for sweep in task.sweeps for one in sweep.cells if workload_name(one.settings) == workload]
         clients = studied_clients(cells, printed.get((word, "client"), {}))
-        its = _with_most_workers(cells, clients)
+        its = its_cell(cells, clients, printed.get((word, "middleware"), {}))
         for place, value in (("middleware", _IN_PROXIES), ("client", _AT_CLIENTS)):
             name = f"{workload.capitalize()}, {'in the proxies' if place == 'middleware' else 'at the clients'}"
             theirs = printed.get((word, place), {})
@@ -98,9 +100,9 @@ def _by_proxies(task: Task, proxies: str) -> Table:
     return Table(
         f"{task.spec.name}-summary",
         f"The summary of {task.label} with ours beside it: at the fewest clients that are shown to reach the maximum, or else the "
-        f"level with the largest mean; and at the clients of {task.label}, with the most workers. It did not print these: they are the "
-        "level next to X R of its clients (Little's law, no think time). Proxies count no misses."
-        + speed_note(task.first.speed),
+        f"level with the largest mean; and at the clients of {task.label}, with its workers. It printed neither: clients are the "
+        "level next to X R (Little's law, no think time); workers are those that X times the time behind the queue needs where requests "
+        "wait in the queue, and else the most. Proxies count no misses." + speed_note(task.first.speed),
         ("Measured", "Whose", "X (requests/s)", "R (ms)", "In the queue (ms)", "Miss rate", "At, or known error"),
         tuple(rows),
     )
@@ -116,7 +118,7 @@ def _by_workers(task: Task) -> Table:
     measured = {number: _with_workers(task, number) for number in workers}
     cells = {number: _maximum(task, measured[number]) for number in workers}
     clients = {number: studied_clients(measured[number], theirs_by_workers[number]) for number in workers}
-    its = {number: _with_most_workers(measured[number], clients[number]) for number in workers}
+    its = {number: its_cell(measured[number], clients[number], {}) for number in workers}
     errors = {"queue_length": "average length of queue", "throughput_from_mw_response_time": "throughput derived"}
     rows: list[tuple[Entry, ...]] = []
     for name, quantity, value in _BY_WORKER_ROWS:
@@ -186,10 +188,22 @@ def studied_clients(cells: Sequence[CellReadings], printed: Mapping[str, str]) -
     return None
 
 
-def _with_most_workers(cells: Sequence[CellReadings], clients: int | None) -> CellReadings | None:
-    """The cell at a number of clients; the studies took their maxima of the most workers."""
+def its_cell(cells: Sequence[CellReadings], clients: int | None, printed: Mapping[str, str]) -> CellReadings | None:
+    """The cell at the study's clients, with the workers that it must have had there, by what it printed of its proxies.
+
+    Where requests wait in the queue, all workers are busy: of all proxies they are X times the time behind the queue (Little's law).
+    Where few wait, or the row is in doubt, nothing is known, and the studies took their maxima of the most workers.
+    """
     there = [cell for cell in cells if cell.settings.clients == clients]
-    return max(there, key=lambda cell: cell.settings.workers or 0, default=None)
+    most = max(there, key=lambda cell: cell.settings.workers or 0, default=None)
+    queued, time = (float(printed.get(name) or 0.0) for name in ("time_in_queue_ms", "response_time_ms"))
+    if printed.get("note") or queued < _QUEUED * time or not queued:
+        return most
+    busy = float(printed["throughput_ops_s"]) * (time - queued) / 1e3
+    enough = [
+        cell for cell in there if (cell.settings.workers or 0) * cell.settings.proxies >= (1.0 - _BUSY_OFF) * busy
+    ]
+    return min(enough, key=lambda cell: cell.settings.workers or 0, default=most)
 
 
 Measured = tuple["Callable[[Reading], float | None]", float, int]

@@ -191,7 +191,8 @@ def stations_table(task: Task, fits: Sequence[LayoutFit]) -> Table | None:
         f"most; {STUDIED_WORKERS} workers per proxy, or the most). V: visits of a request to one of the devices; D = V S. Counted: the "
         "throughput that was measured times what a request took in this very cell. Delays are those that were built and what "
         "was fitted on top; links whose bytes were counted keep bytes over rate. Of servers that are asked all at "
-        "once each is visited, and the time of one counts. Requests there are those of product form.",
+        "once each is visited, and the time of one counts. Requests there are those of product form: where a simulation predicts the "
+        "cell, they need not add up to N.",
         (
             "Layout", "N", "Station", "Devices", "Servers each", "V", "S (ms)", "D (ms)", "Utilization predicted (%)",
             "Utilization counted (%)", "Requests there",

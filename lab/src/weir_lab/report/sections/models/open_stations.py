@@ -108,9 +108,10 @@ def inside_s(run: Reading) -> float | None:
 
 
 def loads_of(series: Series) -> list[CellReadings]:
-    """The light and the heavy level of a series: 24 and 384 clients where they are there, else the fewest and the most."""
+    """The light and the heavy level of a series: 24 and 384 clients where both are there, else the fewest and the most."""
     by_clients = {cell.settings.clients: cell for cell in series.cells}
-    found = [by_clients.get(LIGHT_CLIENTS, series.cells[0]), by_clients.get(HEAVY_CLIENTS, series.cells[-1])]
+    both = LIGHT_CLIENTS in by_clients and HEAVY_CLIENTS in by_clients
+    found = [by_clients[LIGHT_CLIENTS], by_clients[HEAVY_CLIENTS]] if both else [series.cells[0], series.cells[-1]]
     return found if found[0] is not found[1] else found[:1]
 
 

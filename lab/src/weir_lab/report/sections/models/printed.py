@@ -174,7 +174,8 @@ def _predicted_row(key: _Key, values: _Values, right: dict[str, str] | None, mar
         agrees = known is None or _agrees(
             quantity, value, known, printed[2] * value / printed[0] if printed[0] else 1.0
         )
-        found.append(shown(value) if agrees or known is None else f"{_text(value)}; right: {_text(known)}")
+        alike = agrees or known is None or _text(value) == _text(known)
+        found.append(shown(value) if alike or known is None else f"{_text(value)}; right: {_text(known)}")
     return (*_head(key), "predicted", *_rates(values), *found, marked or "–")
 
 

@@ -1,0 +1,115 @@
+"""Sentences of reports that two readers marked down: each says what its numbers carry, and no more."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from weir_lab.report.numbers.stations import Usage
+from weir_lab.report.sections import multigets
+from weir_lab.report.sections.claims.asked import Compared, _spread_text
+from weir_lab.report.sections.claims.contrasts import Pair
+from weir_lab.report.sections.clients import queue_grows
+from weir_lab.report.sections.models.open_stations import loads_of
+from weir_lab.report.sets.assembling import _link_notes, _scale_texts
+from weir_lab.theory.linear import Estimate
+
+
+def a_cell(clients: int, *, waiting: float = 0.0, set_s: float | None = None, rate: float = 1000.0) -> Any:
+    run = SimpleNamespace(
+        throughput=rate,
+        stages_s=lambda: {"queue": waiting / rate},
+        operation_s=lambda name: set_s if name == "set" else None,
+        run=SimpleNamespace(meta=SimpleNamespace(measured_s=None), cpu=SimpleNamespace(cores=2)),
+    )
+    settings = SimpleNamespace(clients=clients, population=clients, servers=3, multiget_keys=9)
+    found: Any = SimpleNamespace(runs=(run,), settings=settings)
+    found.of = lambda value: [one for one in [value(run)] if one is not None]
+    return found
+
+
+def series(*cells: Any) -> Any:
+    return SimpleNamespace(cells=cells)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "grows"),
+    [
+        pytest.param((0.03, 3.0), False, id="3 of 192 are few, however much they grew"),
+        pytest.param((0.03, 150.0), True, id="most of 192"),
+        pytest.param((5.0, 9.0), False, id="9 of 192"),
+        pytest.param((100.0, 150.0), None, id="many at all levels"),
+    ],
+)
+def test_a_queue_grows_where_many_of_the_requests_wait_in_it(lengths: tuple[float, float], grows: bool | None) -> None:
+    assert queue_grows(series(a_cell(6, waiting=lengths[0]), a_cell(192, waiting=lengths[1]))) is grows
+
+
+@pytest.mark.parametrize(
+    ("levels", "wanted"),
+    [((6, 24, 48, 192), [6, 192]), ((6, 24, 48, 384, 480), [24, 384]), ((12,), [12])],
+)
+def test_light_load_is_that_of_s3_only_where_its_heavy_load_is_there_too(
+    levels: tuple[int, ...], wanted: list[int]
+) -> None:
+    """At 24 clients S5's links are full."""
+    assert [one.settings.clients for one in loads_of(series(*map(a_cell, levels)))] == wanted
+
+
+def shares(monkeypatch: pytest.MonkeyPatch, whole: float, split: float, *, servers: int = 3) -> str:
+    cells = [a_cell(12, set_s=one) for one in (0.0186, 0.0247)]
+    for cell in cells:
+        cell.settings.servers = servers
+    used = {id(cells[0]): whole, id(cells[1]): split}
+    monkeypatch.setattr(multigets, "usages", lambda cell, _: [Usage("server uplinks", used[id(cell)], "")])
+    task: Any = SimpleNamespace(
+        first=SimpleNamespace(links_built=True, study=SimpleNamespace(topology=SimpleNamespace(built_links=None)))
+    )
+    return multigets._links_text(task, {"whole": [cells[0]], "sharded": [cells[1]]})
+
+
+def test_splitting_says_what_it_does_to_sets_and_to_the_links_of_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = shares(monkeypatch, 0.81, 0.986)
+    assert "Beside gets of 9 keys a SET takes 18.6 ms where they are whole and 24.7 ms where they are split." in said
+    assert "With 9 keys whole gets use 81 % of the server uplinks, split ones 99 %." in said
+    assert said.endswith("a split one uses several at once.")
+    # Of one server, or of links as full as before, nothing was idle.
+    assert "idle" not in shares(monkeypatch, 0.81, 0.986, servers=1)
+    assert "idle" not in shares(monkeypatch, 0.95, 0.98)
+
+
+def test_a_mean_over_pairs_says_how_far_these_lie_apart() -> None:
+    """+16 % with a narrow interval was the mean of -1.9, -1.7 and +63 %."""
+    pairs = [Pair(a_cell(6, rate=low), a_cell(6, rate=high)) for low, high in ((838, 822), (1666, 1638), (2121, 3458))]
+    found = Compared(Estimate(0.0, 1.0, 5.0), pairs, 0)
+    said = _spread_text(found, lambda run: run.throughput, 5.0)
+    assert said == "; over these pairs it changes by −1.91 to +63.0 %, by more than 5 % in 1 of them"
+    assert not _spread_text(Compared(found.estimate, pairs[:1], 0), lambda run: run.throughput, 5.0)
+
+
+def a_sweep(speed: float, *notes: str) -> Any:
+    return SimpleNamespace(
+        links_built=True, testbed=SimpleNamespace(kind="netns", notes=list(notes)), speed=speed, cells=(a_cell(6),),
+        folder=SimpleNamespace(name="s5-4"),
+    )  # fmt: skip
+
+
+def test_a_page_says_first_at_which_scale_its_machines_stand() -> None:
+    (said,) = _scale_texts([a_sweep(0.2), a_sweep(0.2)])
+    assert said.startswith("All machines of a run are on one computer, on 2 cores, at 0.2 of the study's speed:")
+    assert "delays are 5 times as long" in said
+    assert _scale_texts([a_sweep(1.0)]) == []
+    assert _scale_texts([a_sweep(0.2), a_sweep(0.5)]) == []
+
+
+def test_a_link_off_its_rate_is_said_to_be_above_or_below() -> None:
+    notes = (
+        "client-2 was measured to send -6 % off its link's rate",
+        "proxy-0 was measured to send +7 % off its link's rate",
+    )
+    assert _link_notes([a_sweep(0.2, *notes)]) == (
+        "In s5-4 client-2 was measured to send 6 % below its link's rate, in a test of the links before the runs.",
+        "In s5-4 proxy-0 was measured to send 7 % above its link's rate, in a test of the links before the runs.",
+    )
