@@ -11,7 +11,7 @@ from weir_lab.report.numbers.stations import Usage
 from weir_lab.report.sections import multigets
 from weir_lab.report.sections.claims.asked import Compared, _spread_text
 from weir_lab.report.sections.claims.contrasts import Pair
-from weir_lab.report.sections.clients import queue_grows
+from weir_lab.report.sections.comparisons.queued import queue_grows
 from weir_lab.report.sections.models.open_stations import loads_of
 from weir_lab.report.sets.assembling import _link_notes, _scale_texts
 from weir_lab.theory.linear import Estimate

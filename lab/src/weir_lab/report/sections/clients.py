@@ -38,6 +38,7 @@ from weir_lab.report.page.charts import LOOKS, Axis, Bar, Line, Mark, Panel
 from weir_lab.report.printed_times import distributions_beside, means_beside, stages_beside
 from weir_lab.report.sections.comparisons.drawn import alike_text, printed_lines, printed_of
 from weir_lab.report.sections.comparisons.plateaus import names_text, stops_of
+from weir_lab.report.sections.comparisons.queued import queue_grows, queued
 from weir_lab.report.sections.comparisons.summaries import study_tables
 from weir_lab.theory.fitting.knee import Curve, Knee, find_knee
 from weir_lab.theory.histogram import Histogram
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from weir_lab.report.page.blocks import Block, Entry
     from weir_lab.report.sections.comparisons.plateaus import Stop
 
-__all__ = ["build", "conclusions", "knee_of", "maximum_over", "queue_grows", "stage_histograms", "summary"]
+__all__ = ["build", "conclusions", "knee_of", "maximum_over", "stage_histograms", "summary"]
 
 # What can stand on the x axis, and how it is named there and in titles.
 _AXES = {
@@ -64,8 +65,6 @@ _BOUND_SHOWN_MAX = 2.5
 _RATE, _TIME = "Throughput (requests/s)", "Response time (ms)"
 _PERCENTS = (1.0, 5.0, 50.0, 95.0, 99.0)
 _BINS = 30
-# Less than this share of the requests under way are few to wait in a queue.
-_FEW_SHARE = 0.1
 
 
 def build(task: Task) -> list[Block]:
@@ -119,26 +118,6 @@ def summary(task: Task) -> str:
 def maximum_over(task: Task, lines: Sequence[Series]) -> Maximum:
     """The maximum over all cells of some series."""
     return maximum_of([cell for one in lines for cell in one.cells], task.margins.maximum)
-
-
-def queue_grows(series: Series) -> bool | None:
-    """Whether the proxy's queue grows more than twofold from the fewest clients to the most; False where few wait there even then.
-
-    Few are less than a tenth of the requests under way. ``None`` where many wait at all levels, or nothing is known.
-    """
-    lengths = [_waiting(cell) for cell in (series.cells[0], series.cells[-1])]
-    known = [length for length in lengths if length is not None]
-    if len(known) != 2:
-        return None
-    if known[1] < _FEW_SHARE * series.cells[-1].settings.population:
-        return False
-    return True if known[1] > 2.0 * known[0] else None
-
-
-def _waiting(cell: CellReadings) -> float | None:
-    """Mean number of requests in the queue of the proxies: X times the time in the stage queue (Little's law)."""
-    found = [run.throughput * stages["queue"] for run in cell.runs if (stages := run.stages_s()) is not None]
-    return sum(found) / len(found) if found else None
 
 
 def _axis(lines: Sequence[Series]) -> Axis:
@@ -310,17 +289,11 @@ def _queue_and_service(task: Task, lines: Sequence[Series]) -> Figure | None:
 def _queue_length(task: Task, lines: Sequence[Series]) -> Figure | None:
     panels = []
     for workload, group in by_workload(lines).items():
-        drawn = [line_over(one, _queued, most=lambda run: float(run.settings.population)) for one in group]
+        drawn = [line_over(one, queued, most=lambda run: float(run.settings.population)) for one in group]
         panels.append(Panel(workload, _axis(group), Axis("Requests queued (requests)"), tuple(drawn)))
     cells = [cell for one in lines for cell in one.cells]
     text = method(cells) + " By Little's law from throughput and time in the queue, all proxies together."
     return figure(task, "queue-length", "Requests in the queue of the proxies", panels, text)
-
-
-def _queued(run: Reading) -> float | None:
-    """Requests in the queues of all proxies, by Little's law."""
-    stages = run.stages_s()
-    return run.throughput * stages["queue"] if stages else None
 
 
 def _outside_s(run: Reading) -> float | None:

@@ -6,6 +6,7 @@
 ``overhead``   a whole study's proxy and none
 ``plateaus``   series that stop at the same throughput
 ``price``      a section's cells and those of earlier sections with fewer proxies or none
+``queued``     requests in the proxies' queues, and whether these grow with the clients
 ``summaries``  the tables in which S3 and S5 summed up their sections
 """
 
