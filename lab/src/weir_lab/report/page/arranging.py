@@ -71,7 +71,9 @@ def ordered(section: Section) -> tuple[Block, ...]:
     """All blocks of a section, none left out: sentences, then why, then the rest in its own order."""
     found = arrange(section)
     first = (*found.answer, *found.why)
-    return (*first, *(one for one in section.blocks if one not in first))
+    # Two blocks that say the same are two blocks.
+    placed = {id(one) for one in first}
+    return (*first, *(one for one in section.blocks if id(one) not in placed))
 
 
 def _is_why(block: Block) -> bool:
