@@ -64,6 +64,8 @@ class Standing:
     lack: float
     runs: int
     seconds: float
+    known: bool = True
+    """Whether the spread of each cell that lacks something is known."""
 
     @property
     def done(self) -> bool:
@@ -73,7 +75,13 @@ class Standing:
     @property
     def at_least(self) -> bool:
         """Whether runs and time to come are the least: nothing is known yet of the spread, or of where maxima lie."""
-        return self.begun < self.cells or math.isinf(self.lack)
+        return self.begun < self.cells or not self.known
+
+    @property
+    def urgency(self) -> tuple[bool, float, float]:
+        """Whose turn is next: who lacks most; where nothing is known, the one with the least share of its cells within their aims."""
+        lack = self.lack if self.known else math.inf
+        return (not self.done, lack, -self.within / max(1, self.cells))
 
     def line(self) -> str:
         """One line of a listing."""
@@ -84,7 +92,9 @@ class Standing:
         if self.done:
             return reported
         lack = (
-            "" if math.isinf(self.lack) else f"; {self.neediest} has {self.lack:.1f} times the half-width it is to have"
+            ""
+            if not self.known or math.isinf(self.lack)
+            else f"; {self.neediest} has {self.lack:.1f} times the half-width it is to have"
         )
         return f"{reported}{lack}; about {count_text(self.runs, 'run')}, {duration_text(self.seconds)}{or_more}"
 
@@ -128,7 +138,7 @@ class _Place:
     def standing(self) -> Standing:
         """How far it is; before its first opening nothing is known."""
         if self.work is None:
-            return Standing(self.part.name, 1, 0, 0, "", math.inf, 0, 0.0)
+            return Standing(self.part.name, 1, 0, 0, "", math.inf, 0, 0.0, known=False)
         return _standing(self.part.name, self.work.study, self.work.cells, headline=self.headline)
 
 
@@ -247,7 +257,7 @@ def _by_need(places: list[_Place], night: _Night) -> list[str]:
     """Turns of sweeps by their neediest cell; names of those that still have needs at the end."""
     waiting = [place for place in places if place.work is not None]
     while waiting:
-        place = max(waiting, key=lambda one: one.standing().lack if not one.standing().done else -1.0)
+        place = max(waiting, key=lambda one: one.standing().urgency)
         if place.standing().done:
             return []
         try:
@@ -334,6 +344,7 @@ def _standing(name: str, study: Study, cells: Sequence[CellProgress], *, headlin
         waiting[neediest].lack if neediest else 0.0,
         runs,
         seconds,
+        known=all(reach.known for reach in waiting.values()),
     )
 
 

@@ -62,9 +62,14 @@ class Reach:
         return self.half_width / self.aim.half_width
 
     @property
+    def known(self) -> bool:
+        """Whether its half-width says anything: with less freedom the pooled error may be far off, either way."""
+        return self.freedom >= _FREEDOM_MIN and not math.isinf(self.half_width)
+
+    @property
     def done(self) -> bool:
         """Whether it needs no more runs."""
-        return self.n >= self.aim.runs_min and self.lack <= 1.0 and self.freedom >= _FREEDOM_MIN
+        return self.n >= self.aim.runs_min and self.lack <= 1.0 and self.known
 
 
 def reaches(responses: Sequence[Sequence[MeasuredRun]], aims: Mapping[C, Aim], level: float = 0.95) -> dict[C, Reach]:
@@ -130,16 +135,16 @@ def next_block(
 
 
 def runs_to_come(found: Mapping[C, Reach]) -> dict[C, int]:
-    """Runs that each cell still needs by what is known now: half-widths shrink as 1/√n. Where nothing is known, its least number.
+    """Runs that each cell still needs by what is known now: half-widths shrink as 1/√n. Where nothing is known yet, its least number.
 
-    >>> runs_to_come({"a": Reach(4, 0.1, Aim(0.05, 3), 20), "b": Reach(1, math.inf, Aim(0.05, 3))})
-    {'a': 12, 'b': 2}
+    >>> runs_to_come({"a": Reach(4, 0.1, Aim(0.05, 3), 20), "b": Reach(1, math.inf, Aim(0.05, 3)), "c": Reach(2, 9.0, Aim(0.05, 5), 1)})
+    {'a': 12, 'b': 2, 'c': 3}
     """
     left = {}
     for cell, reach in found.items():
         least = max(0, reach.aim.runs_min - reach.n)
-        if math.isinf(reach.half_width):
-            left[cell] = least
+        if not reach.known:
+            left[cell] = max(1, least)
             continue
         wanted = math.ceil(reach.n * max(1.0, reach.lack) ** 2 - 1e-9) - reach.n
         left[cell] = max(least, wanted)
