@@ -29,7 +29,7 @@ from weir_lab.report.sets.twin import twin_of
 from weir_lab.theory.units import count_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from weir_lab.report.page.blocks import Report
     from weir_lab.report.sets.kept import VerifiedKept
@@ -83,13 +83,16 @@ def build_gallery(
         shown = [_study(folder, root, out, partial=partial) for folder, root in roots]
         wholes = {root.name: read_whole(root, out) for _, root in roots}
         others = _earlier(earlier, set(known) - set(wholes), out) if earlier is not None else []
-        _write(index_report(list(wholes.values()), known, others), [*wholes.values(), *others], out / INDEX)
+        titles = {}
         for one, other in PAIRS:
             if one in wholes and other in wholes:
                 pair = [wholes[one], wholes[other]]
                 report = pair_report(*pair)
                 _write(report, pair, out / f"{report.name}.html")
                 shown.append(Shown(out / f"{report.name}.html", report.title, report.summary, 0, ""))
+                titles[report.title] = f"{report.name}.html"
+        index = index_report(list(wholes.values()), known, others, tuple(titles))
+        _write(index, [*wholes.values(), *others], out / INDEX, titles)
     return shown
 
 
@@ -147,5 +150,7 @@ def _for_readers(report: Report, folder: Path) -> Report:
     return replace(report, steps=steps, sweeps=sweeps)
 
 
-def _write(report: Report, wholes: Sequence[Whole | Earlier], file: Path) -> None:
-    write_text(file, linked(html_page(report), wholes, file))
+def _write(
+    report: Report, wholes: Sequence[Whole | Earlier], file: Path, titles: Mapping[str, str] | None = None
+) -> None:
+    write_text(file, linked(html_page(report), wholes, file, titles))

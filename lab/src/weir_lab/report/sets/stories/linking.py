@@ -16,7 +16,7 @@ from weir_lab.errors import ReportError
 from weir_lab.report.page.complete import require_complete
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from weir_lab.report.sets.stories.earlier import Earlier
     from weir_lab.report.sets.stories.reading import Whole
@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 __all__ = ["linked"]
 
 
-def linked(page: str, wholes: Iterable[Whole | Earlier], file: Path) -> str:
+def linked(page: str, wholes: Iterable[Whole | Earlier], file: Path, titles: Mapping[str, str] | None = None) -> str:
     """The page, to be written to ``file``, with every entry of a table that is a study's label, and its story, leading to its report.
 
-    A study whose page is not there keeps its label without a link.
+    A study whose page is not there keeps its label without a link. ``titles`` are those of other pages, each with its address.
     """
+    for title, address in (titles or {}).items():
+        page = page.replace(escape(title), f'<a href="{escape(address, quote=True)}">{escape(title)}</a>')
     for whole in wholes:
         label = re.escape(escape(whole.label))
         entry = rf">{label}(?=</td>|<td|\n)"

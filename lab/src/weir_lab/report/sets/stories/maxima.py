@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     from weir_lab.report.sets.stories.reading import Part, Whole
 
-__all__ = ["ABOVE", "BELOW", "CANNOT_TELL", "SAME", "Maximum", "MaximumPair", "pair_curves", "pair_maxima", "speed_of"]
+__all__ = ["ABOVE", "BELOW", "NO_RATIO", "SAME", "Maximum", "MaximumPair", "pair_curves", "pair_maxima", "speed_of"]
 
-ABOVE, BELOW, SAME, CANNOT_TELL = "above", "below", "no difference shown", "cannot tell"
+ABOVE, BELOW, SAME, NO_RATIO = "above", "below", "no difference shown", "not compared"
 
 _COLUMNS = ("Workload", "Series", "Clients", "X (requests/s)", "Maximum", "X at the study's speed (requests/s)")
 _LEVEL = 0.95
-_SERIES_MAX = 4
+_SERIES_MAX = 5
 # How reports name runs with an engine that is not the study's own.
 _BESIDE = "event engine"
 
@@ -66,7 +66,7 @@ class MaximumPair:
         """By the interval of the ratio alone."""
         ratio = self.ratio
         if ratio is None:
-            return CANNOT_TELL
+            return NO_RATIO
         return ABOVE if ratio.low > 1.0 else BELOW if ratio.high < 1.0 else SAME
 
 
@@ -120,7 +120,7 @@ def pair_maxima(one: Whole, other: Whole) -> list[MaximumPair]:
 def pair_curves(one: Whole, other: Whole) -> dict[str, tuple[str, list[Panel]]]:
     """Throughput over clients of both on one axis, a panel per workload: by the name of the section, with its title.
 
-    Series that both have, at most four; of the study's own engine, where there is none, the one with the largest throughput of each.
+    Series that both have, at most five; of the study's own engine, where there is none, the one with the largest throughput of each.
     """
     found: dict[str, tuple[str, list[Panel]]] = {}
     for part, beside in _both(one, other):

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING
 from weir_lab.errors import ReportError
 from weir_lab.records.places import AWAKE_TOOK_TIME
 from weir_lab.report.page.blocks import TRUST, Figure, Report, Section, Table, Text, Value
-from weir_lab.report.sets.stories.maxima import ABOVE, BELOW, CANNOT_TELL, SAME, pair_curves, pair_maxima
+from weir_lab.report.sets.stories.maxima import ABOVE, BELOW, NO_RATIO, SAME, pair_curves, pair_maxima, speed_of
 from weir_lab.report.sets.stories.pairing import (
     ALIKE,
+    IN_ONE,
     OTHER_CLAIM,
     OTHERWISE,
     UNDECIDED,
     pair_questions,
     set_of,
+    unpaired,
 )
-from weir_lab.report.sets.stories.telling import subject_of
+from weir_lab.report.sets.stories.telling import listed, subject_of
 from weir_lab.theory.units import count_text, number
 
 if TYPE_CHECKING:
@@ -31,11 +33,12 @@ if TYPE_CHECKING:
 
 __all__ = ["pair_report"]
 
-_ALIKE = "Levels and margins may differ, and stand in the sentences."
-_APART = (
-    "“Otherwise”: the same claim, decided in both, with another verdict. “Other claims”: about the same, "
-    "and the studies claim different things."
-)
+_ALIKE = "Levels and margins are each study's own: where the sentence has none, its report has them."
+# What stands in the last column, and what it means.
+_APART = {
+    OTHERWISE: "“otherwise”: the same claim, decided on data of both, with another verdict",
+    OTHER_CLAIM: "“other claims”: the studies claim different things about the same, whatever our data say",
+}
 
 
 def pair_report(one: Whole, other: Whole) -> Report:
@@ -49,7 +52,7 @@ def pair_report(one: Whole, other: Whole) -> Report:
     return Report(
         f"{one.name}-{other.name}",
         f"{one.label} and {other.label} side by side",
-        f"{one.label}: {subject_of(one)}. {other.label}: {subject_of(other)}. Numbers and verdicts are those of the two reports.",
+        f"{_subjects(one, other)} Numbers and verdicts are those of the two reports.",
         "",
         "",
         tuple(_answer(one, other, questions, maxima)),
@@ -65,13 +68,21 @@ def pair_report(one: Whole, other: Whole) -> Report:
     )
 
 
+def _subjects(one: Whole, other: Whole) -> str:
+    """What the two are about, once where it is the same."""
+    if subject_of(one) == subject_of(other):
+        return f"Two studies of one design, each of a system of its own: {subject_of(one)}."
+    return f"{one.label}: {subject_of(one)}. {other.label}: {subject_of(other)}."
+
+
 def _answer(one: Whole, other: Whole, questions: Sequence[Question], maxima: Sequence[MaximumPair]) -> list[str]:
     found = []
     for concluded, noun in ((True, "conclusion"), (False, "expectation")):
         counted = Counter(item.answered for item in questions if item.concluded == concluded)
         differing = counted.pop(OTHER_CLAIM, 0)
         if counted:
-            answered = _counts_text(counted, {ALIKE: ALIKE, OTHERWISE: OTHERWISE, UNDECIDED: UNDECIDED})
+            names = {ALIKE: ALIKE, OTHERWISE: OTHERWISE, UNDECIDED: UNDECIDED}
+            answered = _counts_text(counted, names | {IN_ONE: _in_one(one, other, questions, concluded=concluded)})
             found.append(
                 f"{one.label} and {other.label} share {count_text(counted.total(), noun)}; on our data: {answered}."
             )
@@ -89,13 +100,32 @@ def _answer(one: Whole, other: Whole, questions: Sequence[Question], maxima: Seq
             ABOVE: f"above {one.label}",
             BELOW: f"below {one.label}",
             SAME: "no difference shown",
-            CANNOT_TELL: "cannot tell",
+            NO_RATIO: "not compared, because one of them has no interval or is not shown",
         }
-        found.append(f"Maxima of {other.label}, {len(own)} in all: {_counts_text(counted, named)}.")
+        whose = " of the studies' own engine" if len(own) < len(maxima) else ""
+        found.append(f"Maxima of {other.label}, {len(own)} in all{whose}: {_counts_text(counted, named)}.")
         apart = [pair for pair in own if pair.verdict in (ABOVE, BELOW)]
         if apart:
-            found[-1] += f" Farthest apart: {_ratio_text(one, other, max(apart, key=_distance))}."
+            slow = _slowed(one, other)
+            why = f": the runs of {slow} lost CPU time to the testbed, as “{TRUST}” says" if slow else ""
+            found[-1] += f" Farthest apart: {_ratio_text(one, other, max(apart, key=_distance))}{why}."
     return found
+
+
+def _in_one(one: Whole, other: Whole, questions: Sequence[Question], *, concluded: bool) -> str:
+    """``decided on data of S5 only``."""
+    whose = {
+        (one if item.one.verdict in ("holds", "does not hold") else other).label
+        for item in questions
+        if item.concluded == concluded and item.answered == IN_ONE
+    }
+    return f"decided on data of {whose.pop()} only" if len(whose) == 1 else IN_ONE
+
+
+def _slowed(one: Whole, other: Whole) -> str:
+    """The one of the two whose runs the testbed took CPU time from; empty where that is none or both."""
+    found = [whole.label for whole in (one, other) if any(AWAKE_TOOK_TIME in value for _, value in whole.facts)]
+    return found[0] if len(found) == 1 else ""
 
 
 def _counts_text(counted: Counter[str], names: Mapping[str, str]) -> str:
@@ -111,10 +141,11 @@ def _ratio_text(one: Whole, other: Whole, pair: MaximumPair) -> str:
     ratio = pair.ratio
     if ratio is None:
         raise ReportError(f"{pair.section}: a ratio was asked for where there is none.")
-    return (
-        f"{pair.section}, {pair.one.workload}: {other.label} has {number(ratio.mean, 3)} times the maximum of {one.label} "
-        f"({number(ratio.low, 3)} to {number(ratio.high, 3)})"
+    where = f"{pair.section}, {pair.one.workload}, {pair.one.series}"
+    times = (
+        f"{number(ratio.mean, 3)} times the maximum of {one.label} ({number(ratio.low, 3)} to {number(ratio.high, 3)})"
     )
+    return f"{where}: {other.label} has {times}"
 
 
 def _asked(one: Whole, other: Whole, questions: Sequence[Question]) -> list[Block]:
@@ -128,13 +159,26 @@ def _asked(one: Whole, other: Whole, questions: Sequence[Question]) -> list[Bloc
         apart = [item for item in own if item.answered in (OTHERWISE, OTHER_CLAIM)]
         rest = [item for item in own if item not in apart]
         if apart:
-            blocks.append(_question_table(f"{name}-apart", f"{noun} that differ. {_APART}", one, other, apart))
+            words = "; ".join(text for word, text in _APART.items() if any(item.answered == word for item in apart))
+            blocks.append(_question_table(f"{name}-apart", f"{noun} that differ; {words}.", one, other, apart))
         if rest:
             blocks.append(
                 _question_table(
-                    f"{name}-rest", f"{noun} answered alike, or not decided in both. {_ALIKE}", one, other, rest
+                    f"{name}-rest",
+                    f"{noun} that both studies have, with the verdicts on our data. {_ALIKE}",
+                    one,
+                    other,
+                    rest,
                 )
             )
+    alone = [
+        (whole.label, "conclusion" if concluded else "expectation", finding.claim, finding.verdict)
+        for whole in (one, other)
+        for concluded, finding in unpaired(whole, questions)
+    ]
+    if alone:
+        caption = "What only one of the two studies concluded or expected."
+        blocks.append(Table("unpaired", caption, ("Study", "What", "Claim", "On our data"), tuple(alone), folded=True))
     return blocks
 
 
@@ -142,7 +186,7 @@ def _question_table(name: str, caption: str, one: Whole, other: Whole, questions
     return Table(
         name,
         caption,
-        (one.label, f"On data of {one.label}", other.label, f"On data of {other.label}", "Our data"),
+        (one.label, f"On data of {one.label}", other.label, f"On data of {other.label}", "Answered"),
         tuple(
             (item.one.claim, item.one.verdict, item.other.claim, item.other.verdict, item.answered)
             for item in questions
@@ -160,12 +204,11 @@ def _compared(one: Whole, other: Whole, maxima: Sequence[MaximumPair]) -> list[B
     shown = [pair for pair in maxima if pair in first.values()]
     others = [pair for pair in maxima if pair not in shown]
     text = (
-        "Rates are those at the studies' speed. The runs of the two are independent, and the interval of a ratio follows from both "
-        "intervals on logarithms. Clients are the fewest that reach the plateau."
+        f"{_speeds(one, other)} The runs of the two are independent, and the interval of a ratio follows from both intervals on "
+        "logarithms. A maximum is the mean over its plateau, and clients are the fewest that reach that; where none is shown they are "
+        "those of the largest mean, and the interval is missing."
     )
-    caption = (
-        f"Maxima of both, and {other.label} over {one.label}: of each workload the series with the largest. {text}"
-    )
+    caption = f"Maxima of both, and {other.label} over {one.label}: of each workload the series in which either study has most. {text}"
     blocks: list[Block] = [_maxima_table("pair-maxima", caption, one, other, shown)]
     if others:
         caption = f"Maxima of the other series that both have. {text}"
@@ -174,13 +217,21 @@ def _compared(one: Whole, other: Whole, maxima: Sequence[MaximumPair]) -> list[B
         Figure(
             f"pair-throughput-{name}",
             f"{title}: throughput over clients, {one.label} and {other.label}",
-            "Means and 95 % intervals of the reports' own figures, at the studies' speed. Series that both have, at most four; of the "
-            "study's own engine, where there is none, the one with the largest throughput of each.",
+            "Means of single levels with their own 95 % intervals, at the studies' speed. Series that both have, at most five of them.",
             tuple(panels),
         )
         for name, (title, panels) in pair_curves(one, other).items()
     ]
     return blocks
+
+
+def _speeds(one: Whole, other: Whole) -> str:
+    """How rates were brought to the studies' speed."""
+    speeds = {whole.label: {speed_of(part) for part in whole.parts} - {1.0} for whole in (one, other)}
+    named = [f"{number(speed, 3)} in {label}" for label, found in speeds.items() for speed in sorted(found)]
+    if not named:
+        return "Rates are as measured, on machines of the studies' speed."
+    return f"Rates are those at the studies' speed: what was measured over the speed of the machines, {listed(named)}."
 
 
 def _maxima_table(name: str, caption: str, one: Whole, other: Whole, maxima: Sequence[MaximumPair]) -> Table:
@@ -225,11 +276,11 @@ def _limits(one: Whole, other: Whole, maxima: Sequence[MaximumPair]) -> list[str
         for whole in (one, other)
         if whole.absent
     ]
-    slowed = [whole.label for whole in (one, other) if any(AWAKE_TOOK_TIME in value for _, value in whole.facts)]
-    if len(slowed) == 1:
+    slow = _slowed(one, other)
+    if slow:
         found.append(
-            f"In the runs of {slowed[0]} alone the loop that kept cores awake took CPU time from the machines: where workers or CPU "
-            f"quotas limit, throughputs of {slowed[0]} are lower by that."
+            f"In the runs of {slow} alone the loop that kept cores awake took CPU time from the machines: where no link is full (few "
+            f"clients, or workers or CPU quotas that limit), throughputs of {slow} are lower and its response times longer by that."
         )
     if (one.pace, one.testbed) != (other.pace, other.testbed):
         found.append(f"{one.label} has {_made(one)}; {other.label} has {_made(other)}.")

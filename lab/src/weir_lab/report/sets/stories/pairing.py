@@ -19,9 +19,25 @@ if TYPE_CHECKING:
     from weir_lab.report.page.blocks import Finding
     from weir_lab.report.sets.stories.reading import Whole
 
-__all__ = ["ALIKE", "OTHERWISE", "OTHER_CLAIM", "UNDECIDED", "Question", "pair_questions", "set_of"]
+__all__ = [
+    "ALIKE",
+    "IN_ONE",
+    "OTHERWISE",
+    "OTHER_CLAIM",
+    "UNDECIDED",
+    "Question",
+    "pair_questions",
+    "set_of",
+    "unpaired",
+]
 
-ALIKE, OTHERWISE, UNDECIDED, OTHER_CLAIM = "alike", "otherwise", "not decided in both", "other claims"
+ALIKE, OTHERWISE, IN_ONE, UNDECIDED, OTHER_CLAIM = (
+    "alike",
+    "otherwise",
+    "decided in one only",
+    "not decided",
+    "other claims",
+)
 _DECIDED = frozenset({"holds", "does not hold"})
 
 
@@ -37,11 +53,12 @@ class Question:
 
     @property
     def answered(self) -> str:
-        """How our data of both studies answer it: alike, otherwise, or undecided in one of them; or that the claims are not the same."""
+        """How our data of both studies answer it: alike, otherwise, or undecided in one or both; or that the claims are not the same."""
         if not self.same:
             return OTHER_CLAIM
-        if not {self.one.verdict, self.other.verdict} <= _DECIDED:
-            return UNDECIDED
+        decided = len([one for one in (self.one, self.other) if one.verdict in _DECIDED])
+        if decided < 2:
+            return IN_ONE if decided else UNDECIDED
         return ALIKE if self.one.verdict == self.other.verdict else OTHERWISE
 
 
@@ -90,6 +107,18 @@ def pair_questions(one: Whole, one_set: StudySet, other: Whole, other_set: Study
         if len(alike) == 1:
             partner[id(item)] = left.pop(id(alike[0]))
     return [_question(item, partner[id(item)]) for item in asked if id(item) in partner]
+
+
+def unpaired(whole: Whole, questions: Sequence[Question]) -> list[tuple[bool, Finding]]:
+    """What only this one of two studies concluded (true) or expected, and our data were held against, in its order."""
+    paired = {id(finding) for item in questions for finding in (item.one, item.other)}
+    return [
+        (concluded, finding)
+        for part in whole.parts
+        for concluded, found in ((True, part.findings), (False, part.expectations))
+        for finding in found
+        if id(finding) not in paired
+    ]
 
 
 def _question(one: _Asked, other: _Asked) -> Question:

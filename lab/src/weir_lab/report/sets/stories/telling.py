@@ -30,6 +30,10 @@ LINES_MAX = 10
 LINE_CHARACTERS = 122
 """What fits on a line of the page, on a wide screen."""
 _COUNTS = "Of "
+# What a summary's sentence about all sections says (`results_of`), and the question that it answers.
+_STOPS = re.compile(r"^[^:]* (stop at|reach) .* requests/s.*? where ")
+_SECTIONS = re.compile(r" \(“[^()]*\)")
+STOPS_ASKED = "How many requests per second are answered at most, and what limits them?"
 _VERBS = {
     "holds": ("holds", "hold"),
     "does not hold": ("does not hold", "do not hold"),
@@ -60,8 +64,10 @@ def answer_of(whole: Whole) -> str:
 
 
 def asked_of(whole: Whole) -> str:
-    """The question of the section that the answer is from, or else of the first that has one."""
+    """What the answer answers: the question of the section that it is from, or that of all sections; else the first question there is."""
     answer = answer_of(whole)
+    if _STOPS.search(answer):
+        return STOPS_ASKED
     own = [part.question for part in whole.parts if answer.startswith(f"{part.title}: ")]
     return next((one for one in [*own, *(part.question for part in whole.parts)] if one), "")
 
@@ -103,7 +109,8 @@ def _clauses(whole: Whole) -> list[str]:
 
 
 def _first_clause(sentence: str) -> str:
-    return re.split(r"; |(?<=[^.]\.) ", sentence, maxsplit=1)[0].rstrip(".") + "."
+    """Up to the first semicolon or full stop, without the sections that it is from."""
+    return re.split(r"; |(?<=[^.]\.) ", _SECTIONS.sub("", sentence), maxsplit=1)[0].rstrip(".") + "."
 
 
 def _lines(clauses: Sequence[str]) -> int:
