@@ -52,7 +52,7 @@ def test_a_factor_that_matters_in_some_pairs_alone_is_said_with_them(monkeypatch
     text, table = found(monkeypatch, {(1, 8): "links", (1, 32): "links", (3, 8): "workers", (3, 32): "links"})
     least, servers, workers, tied, rest = text.points
     assert "the least of several limits" in least
-    assert "the links at 3 and the workers at 1" in least
+    assert "the links limit in 3 and the workers limit in 1" in least
     assert servers == "Servers from 1 to 3 change it by more than 5 % in 2 of 2 pairs."
     assert (
         workers
@@ -67,7 +67,7 @@ def test_a_factor_that_matters_in_some_pairs_alone_is_said_with_them(monkeypatch
 
 def test_one_limit_everywhere_is_no_least_of_several(monkeypatch: pytest.MonkeyPatch) -> None:
     text, _ = found(monkeypatch, dict.fromkeys(RATES, "links"))
-    assert text.points[0] == "Writes: of 4 cells the links at 4 limit."
+    assert text.points[0] == "Writes: in all of 4 cells the links limit."
 
 
 def test_changes_in_pairs_are_those_of_the_designs_cells() -> None:

@@ -274,7 +274,10 @@ def test_the_page_keeps_the_studys_expectations_apart_from_ours_and_says_what_it
     assert text.index("**What the study expected**") < text.index("**What we expected**")
     # The single text of the study file, which nobody answered, is gone.
     assert "It does what it was asked to do." not in page
-    assert "Expectations of the study on our data, 9 in all: holds 8, cannot tell 1." in report.details
+    assert any(
+        re.match(r"Expectations of the study on our data, 9 in all.*: holds 8, cannot tell 1\.", one)
+        for one in report.details
+    )
 
 
 def test_why_stands_behind_the_verdicts_and_before_the_evidence(report: Report) -> None:

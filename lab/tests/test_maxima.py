@@ -11,6 +11,7 @@ import numpy as np
 from weir_lab.report.numbers.maxima import maximum_of
 from weir_lab.report.numbers.readings import CellReadings
 from weir_lab.report.sections.comparisons.plateaus import ends_text, names_text
+from weir_lab.report.sets.results import _by_section, _Found
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -75,6 +76,26 @@ def test_a_level_with_one_run_is_not_judged_and_takes_back_a_plateau_that_it_lie
     assert not found_of({6: [300.0], 24: [582.0, 582.1], 96: [582.0]}).shown
 
 
+def test_a_curve_that_ends_while_it_rises_has_no_maximum() -> None:
+    """Our own study stopped at 64 clients, where a proxy's throughput still grew with them, and the page said that it stops there."""
+    rising = {clients: [9.0 * clients + one for one in (0.1, 0.2, 0.3)] for clients in (1, 4, 16, 64)}
+    found = found_of(rising)
+    assert not found.shown
+    assert found.rising
+    assert found.cell.settings.clients == 64
+    assert "still rising at the most clients" in found.why_not
+    flat = found_of(rising | {256: [577.0, 576.0, 578.0]})
+    assert flat.shown
+    assert flat.cell.settings.clients == 64
+    # Cells that differ in something else than clients have no such end.
+    alike = [cell for rates in ([9.0, 9.1, 9.2], [19.0, 19.1, 19.2]) for cell in cells_of({64: rates})]
+    cast("Any", alike[1].cell).name = "another"
+    found = maximum_of(alike, MARGIN)
+    assert found.shown
+    assert found.text.endswith(" at 64 clients")
+    assert found.knee_text == "cannot tell: all cells have N = 64"
+
+
 def test_of_the_levels_that_are_judged_none_is_called_the_maximum_that_does_not_reach_it() -> None:
     """24 clients are just short of 95 % of 96; the far end is loud and falls, so that it is left out in most studies."""
     truth = {6: 0.5, 24: 0.9499, 96: 1.0, 192: 1.0, 384: 0.95}
@@ -100,4 +121,24 @@ def test_names_of_series_have_what_they_share_once() -> None:
     assert names_text(["direct", "8 workers"]) == "direct and 8 workers"
     assert names_text([f"{count} workers, R = 3" for count in range(9)]) == "9 series"
     assert ends_text(581.6, 582.4) == "582"
-    assert ends_text(3459.0, 3472.0) == "3,459 to 3,472"
+    assert ends_text(3459.0, 3472.0) == "3,459–3,472"
+
+
+def test_where_one_station_limits_everything_throughputs_are_reported_by_section() -> None:
+    """Fourteen curves of one proxy that is full were reported as four groups of 5 % each, with their sections mixed."""
+
+    def found(title: str, low: float, high: float, *, shown: bool) -> _Found:
+        return _Found(title, cast("Any", SimpleNamespace(ends=(low, high), shown=shown)), 0.95)
+
+    reported = _by_section(
+        [
+            found("Coarse", 15254.0, 15254.0, shown=False),
+            found("Fine", 17686.0, 17686.0, shown=True),
+            found("Coarse", 19940.0, 19940.0, shown=True),
+        ],
+        "proxy CPU quotas",
+    )
+    assert reported == (
+        "stop at 15,254–19,940 requests/s, all where the proxy CPU quotas limit (15,254–19,940 in “Coarse”, some of them largest means; "
+        "17,686 in “Fine”)"
+    )

@@ -73,7 +73,7 @@ def test_subjects_side_by_side_share_a_page(tmp_path: Path) -> None:
     files = build_report(folder)
     page = files.html.read_text()
     assert {point.level("subject") for point in files.numbers.points if point.proxy is not None} == {WEIR}
-    for subject in (NUTCRACKER, "wrapper", "memcached"):
+    for subject in ("twemproxy", "wrapper", "memcached"):
         assert f"{subject} " in page
     assert "nutcracker, wrapper and memcached tell nothing of the stages of a request" in page
 

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from weir_lab.design import RequestPath
 from weir_lab.report.numbers.stations import Usage
 from weir_lab.report.sections import multigets
 from weir_lab.report.sections.claims.asked import Compared, _spread_text
 from weir_lab.report.sections.claims.contrasts import Pair
+from weir_lab.report.sections.claims.why import _second_sign
+from weir_lab.report.sections.comparisons.beside import _hops
 from weir_lab.report.sections.comparisons.queued import queue_grows
 from weir_lab.report.sections.models.open_stations import loads_of
 from weir_lab.report.sets.assembling import _link_notes, _scale_texts
@@ -113,3 +116,39 @@ def test_a_link_off_its_rate_is_said_to_be_above_or_below() -> None:
         "In s5-4 client-2 was measured to send 6 % below its link's rate, in a test of the links before the runs.",
         "In s5-4 proxy-0 was measured to send 7 % above its link's rate, in a test of the links before the runs.",
     )
+
+
+def a_subject(name: str, path: RequestPath, times_ms: dict[int, float]) -> Any:
+    cells = [
+        SimpleNamespace(settings=SimpleNamespace(clients=clients, path=path), mean_response_s=ms / 1e3)
+        for clients, ms in times_ms.items()
+    ]
+    testbed = SimpleNamespace(machines=[SimpleNamespace(name="proxy-0", delay_ms=0.35)])
+    return SimpleNamespace(name=name, workload="reads", cells=cells, sweep=SimpleNamespace(testbed=testbed))
+
+
+def test_what_a_proxy_adds_is_distinguished_from_the_delays_that_were_built() -> None:
+    """“A proxy costs half” was 0.70 ms of delays of our own choice, and 0.1 ms of the proxy."""
+    direct = a_subject("direct", RequestPath.DIRECT, {1: 0.80, 16: 0.82, 64: 1.20})
+    through = a_subject("Weir", RequestPath.PROXY, {1: 1.60, 16: 1.63, 64: 1.95})
+    (reported,) = _hops([direct, through])
+    assert reported.startswith(
+        "Reads, through Weir a request takes 0.80 and 0.81 ms longer than directly with 1 and 16 clients; 0.70 ms of that are the "
+    )
+    assert "and 0.10 and 0.11 ms the rest" in reported
+    through.sweep.testbed.machines[0].delay_ms = 0.0
+    assert _hops([direct, through]) == [], "without delays there is no such part"
+
+
+def test_time_that_stays_or_has_no_room_to_grow_is_no_second_sign() -> None:
+    """“Grows 1.0 times, 59 % of it in stage backend”, and 270 % of the growth from 348 to 396 clients."""
+
+    def place(times: dict[int, float]) -> Any:
+        return SimpleNamespace(line=a_subject("Weir", RequestPath.PROXY, times))
+
+    stays = _second_sign(place({1: 1.77, 64: 1.82}), "")
+    assert (
+        stays == "From 1 to 64 clients (64.0 times) the response time changes by +2.82 % only: hardly anything waits."
+    )
+    near = _second_sign(place({348: 20.0, 396: 21.0}), "proxy CPU quotas")
+    assert near == "Clients differ too little, 348 to 396, to see which time grows with them."

@@ -106,8 +106,8 @@ def test_a_confirming_run_changes_the_named_station_alone_and_all_of_them_fit_in
         plan = study.plan.night
         assert plan is not None
         seconds += estimate(study).seconds_min * (plan.headline_runs + 1)
-    # A fifth of half an hour for each study, four runs of each cell.
-    assert 0.0 < seconds <= 360.0
+    # Four runs of each cell: half an hour for all five studies, of which S1, S2 and S4 need less than a fifth each.
+    assert 0.0 < seconds <= (420.0 if name in ("s3", "s5") else 320.0)
 
 
 @pytest.mark.parametrize("name", ["s1-trace", "s1-control", "s2-trace1", "s2-nomw"])

@@ -57,7 +57,7 @@ title = "Models"
 kind = "models"
 files = ["own-beside.toml"]
 """
-GAINS = {"direct": 1.0, "weir": 0.7, "nutcracker": 0.5}
+GAINS = {"direct": 1.0, "Weir": 0.7, "twemproxy": 0.5}
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     (root / "given" / "small.set.toml").write_text(SET)
     (root / "given" / "own-beside.toml").write_text((STUDIES / "own-beside.toml").read_text())
     study_set = take_files(root / "given" / "small.set.toml", root / "root")
-    truth = Truth(links=False, event_gain=GAINS["weir"], peer_gain=GAINS["nutcracker"], slow_block=0.5, yardstick=True)
+    truth = Truth(links=False, event_gain=GAINS["Weir"], peer_gain=GAINS["twemproxy"], slow_block=0.5, yardstick=True)
     write_whole(root / "root", study_set, truth)
     return assemble(study_set, Sources(root / "root", root / "root" / "studies"), "quick", "local")
 
@@ -91,7 +91,7 @@ def number_of(entry: object) -> Value:
 def test_changes_are_paired_by_block_so_that_a_slow_hour_of_the_machine_widens_no_interval(report: Report) -> None:
     tables = {one.name: one for one in part(report, "small").blocks if isinstance(one, Table)}
     rows = {(row[1], row[2], number_of(row[3]).value): row for row in tables["small-changes"].rows}
-    assert {key[:2] for key in rows} == {("weir", "direct"), ("nutcracker", "direct"), ("nutcracker", "weir")}
+    assert {key[:2] for key in rows} == {("Weir", "direct"), ("twemproxy", "direct"), ("twemproxy", "Weir")}
     assert {key[2] for key in rows} == {1.0, 4.0, 16.0, 64.0}
     for (one, base, _), row in rows.items():
         throughput, response = number_of(row[5]), number_of(row[6])
@@ -110,22 +110,22 @@ def test_changes_are_paired_by_block_so_that_a_slow_hour_of_the_machine_widens_n
     assert any("yardstick took 1 % longer, throughput was 1.0" in line for line in sentences(report, "small"))
     levels = {(row[1], number_of(row[2]).value): row for row in tables["small-table"].rows}
     assert levels["direct", 64.0][6] == "–"
-    assert number_of(levels["nutcracker", 64.0][6]).value > 0.0
+    assert number_of(levels["twemproxy", 64.0][6]).value > 0.0
 
 
 def test_each_subject_has_one_line_and_no_settings_of_a_proxy_stand_with_direct_access(report: Report) -> None:
     figure = next(one for one in part(report, "small").blocks if isinstance(one, Figure))
     for panel in figure.panels:
-        assert [line.name for line in panel.lines] == ["direct", "weir", "nutcracker"]
+        assert [line.name for line in panel.lines] == ["direct", "Weir", "twemproxy"]
         assert [len(line.marks) for line in panel.lines] == [4, 4, 4]
-    assert any("at 64 clients" in line and "nutcracker" in line and "direct" in line for line in report.summary)
+    assert any("at 64 clients" in line and "twemproxy" in line and "direct" in line for line in report.summary)
 
 
 def test_claims_compare_named_levels(report: Report) -> None:
     verdicts = {finding.name: finding.verdict for finding in report.findings}
     assert verdicts == {"cost": "holds", "peer": "holds", "peer-much": "does not hold", "nobody": "no data"}
     evidence = next(finding.evidence for finding in report.findings if finding.name == "peer")
-    assert "(nutcracker to weir, through the proxy, 64 clients)" in evidence
+    assert "(twemproxy to Weir, through the proxy, 64 clients)" in evidence
 
 
 def test_models_are_made_of_the_subject_whose_stages_are_known(report: Report) -> None:

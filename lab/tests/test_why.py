@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from weir_lab.report.numbers.stations import Usage
 from weir_lab.report.sections.claims.why import _said, _twice
 
@@ -37,15 +39,16 @@ PROXIES = Usage("proxy uplinks", 0.775, "")
 
 
 def test_workers_bound_what_twice_of_a_station_before_them_brings() -> None:
-    said = _twice([LINK, WORKERS, PROXIES], "client uplinks", 3480.0, None)
+    said, bound = _twice([LINK, WORKERS, PROXIES], "client uplinks", 3480.0, None)
     assert (
         said
         == "With twice the client uplinks throughput is at most about 4,350 requests/s (+25.0 %), where the workers are full."
     )
+    assert bound == pytest.approx(4350.0, abs=1.0)
 
 
 def test_workers_that_the_station_holds_are_let_go_with_it() -> None:
-    said = _twice([LINK, WORKERS, PROXIES], "proxy uplinks", 3480.0, 3600.0)
+    said, _ = _twice([LINK, WORKERS, PROXIES], "proxy uplinks", 3480.0, 3600.0)
     # The clients' links are full already; no bound lies below what was reached.
     assert (
         said

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from weir_lab.theory.stats import Interval
 
 __all__ = [
+    "BARS",
+    "BARS_IN_FULL",
+    "BARS_MEAN",
     "BOUND",
     "EVENT",
     "OF_PROXIES",
@@ -82,6 +85,8 @@ OF_PROXIES = {
     "placement",
     "multiget",
 }
+# Programs that people know by another name than that of their file.
+_SUBJECTS = {"weir": "Weir", "nutcracker": "twemproxy"}
 _OUT_OF_NAMES = {"clients", "clients_per_thread", "client_machines", "client_threads", "instances", "write_ratio"}
 
 
@@ -177,7 +182,7 @@ def level_name(factor: str, level: object) -> str:
     if factor == "path":
         return {"proxy": "through the proxy"}.get(str(level), str(level))
     if factor == "subject":
-        return str(level)
+        return _SUBJECTS.get(str(level), str(level))
     if factor in ("workers", "readers", "servers", "proxies", "keys"):
         noun = {"proxies": "proxy"}.get(factor, factor.removesuffix("s"))
         return count_text(int(str(level)), noun).replace("proxys", "proxies")
@@ -185,8 +190,11 @@ def level_name(factor: str, level: object) -> str:
 
 
 def cell_words(cell: CellReadings, without: str = "") -> str:
-    """The levels of a cell in words: ``8 workers, 24 clients``."""
-    return ", ".join(level_words(name, level) for name, level in cell.cell.levels if name != without)
+    """The levels of a cell in words: ``8 workers, 24 clients``. What is a proxy's is left out where there is none."""
+    none = OF_PROXIES if cell.settings.path is RequestPath.DIRECT else frozenset[str]()
+    return ", ".join(
+        level_words(name, level) for name, level in cell.cell.levels if name != without and name not in none
+    )
 
 
 def level_words(name: str, level: object) -> str:
@@ -331,11 +339,13 @@ def _round_up(width: float) -> float:
     return next(step * power for step in (1.0, 2.0, 5.0, 10.0) if step * power >= width * (1 - 1e-9))
 
 
-def method(
-    cells: Sequence[CellReadings],
-    what: str = "bars are 95 % intervals of each mean alone, times and divided by a factor; two runs that only their own difference "
-    "could judge have none",
-) -> str:
+# What bars are: on a page whose words say more of it, and on one that says it here.
+BARS = "bars are 95 % intervals of each mean alone"
+BARS_MEAN = "times and divided by a factor; two runs that only their own difference could judge have none"
+BARS_IN_FULL = f"{BARS}, {BARS_MEAN}"
+
+
+def method(cells: Sequence[CellReadings], what: str = BARS) -> str:
     """How many runs stand behind each point, and what the bars are."""
     counts = sorted({len(cell.runs) for cell in cells})
     shown = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
@@ -363,7 +373,8 @@ def table_of(panel_figure: Figure, caption: str = "") -> Table:
         measured = [line for line in panel.lines if line.kind in ("line", "points", "level")]
         for line in measured or [line for line in panel.lines if line.kind == "plain"]:
             for one in line.marks:
-                where = panel.x.names[round(one.x)] if panel.x.names else Value(one.x)
+                where: Entry = panel.x.names[round(one.x)] if panel.x.names else Value(one.x)
+                where = "all" if line.kind == "level" else where
                 rows.append((panel.title, line.name, where, Value(one.y, one.low, one.high), one.note))
         for bar in panel.bars:
             rows += [(panel.title, name, bar.label, Value(value), "") for name, value in bar.parts]

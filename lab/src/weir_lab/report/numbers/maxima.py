@@ -5,6 +5,8 @@ run are not judged. Where no level is shown to reach the plateau, one loud level
 largest. Such levels are left out, the most clients first and at most a third of them, and what is said is then said of the others.
 Whatever is left out for this is named beside the maximum, and one that lies above it by more than the margin takes it back.
 
+Where the most clients that were measured are alone on the plateau, it may be none: there is no maximum then.
+
 The bracket of the knee is by the same rule: from the last level that is shown to be below the plateau to the first that is shown on it.
 """
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from weir_lab.theory.linear import LogModel, Plateau
     from weir_lab.theory.stats import Interval
 
-__all__ = ["Maximum", "listed", "maximum_of", "more_text"]
+__all__ = ["Maximum", "listed", "maximum_of", "more_text", "wanted_runs"]
 
 # More than this nobody measures.
 _TIMES_MAX = 1000.0
@@ -58,6 +60,10 @@ class Maximum:
     single: tuple[CellReadings, ...] = ()
     above: CellReadings | None = None
     """A level that was left out and lies above what would be the plateau."""
+    rising: bool = False
+    """Whether the most clients alone reach what would be the plateau: a curve that ends there may go on."""
+    lone: bool = False
+    """Whether all cells have the same clients: then there is no curve over them, and no knee."""
 
     @property
     def shown(self) -> bool:
@@ -75,7 +81,9 @@ class Maximum:
         clients = count_text(self.cell.settings.clients, "client")
         if self.value is not None:
             ends = f"{rate(self.value.low)} to {rate(self.value.high)}"
-            return f"{rate(self.value.mean)} requests/s ({ends}) from {clients} on"
+            return (
+                f"{rate(self.value.mean)} requests/s ({ends}) {f'at {clients}' if self.lone else f'from {clients} on'}"
+            )
         return f"{self.largest_text}, no maximum yet: {self.why_not}"
 
     @property
@@ -90,9 +98,24 @@ class Maximum:
         if self.above is not None:
             clients = count_text(self.above.settings.clients, "client")
             return f"{count_text(len(self.above.runs), 'run')} at {clients} lies above, and more runs there would tell"
+        if self.rising:
+            return "it was still rising at the most clients that were measured, and a level with more would tell"
         if self.plateau is None:
             return "it takes two levels, and two runs of each"
         return more_text(self.plateau.times_more, len(self.cell.runs))
+
+    @property
+    def more_runs(self) -> tuple[int, int] | None:
+        """How many runs of each level would tell, and how many there are; None where that is not known, or something else is missing."""
+        if (
+            self.shown
+            or self.rising
+            or self.above is not None
+            or self.plateau is None
+            or self.plateau.times_more > _TIMES_MAX
+        ):
+            return None
+        return wanted_runs(self.plateau.times_more, len(self.cell.runs)), len(self.cell.runs)
 
     @property
     def single_text(self) -> str:
@@ -123,17 +146,23 @@ class Maximum:
         if not self.shown:
             return f"cannot tell: {self.why_not}"
         at = self.cell.settings.population
+        if self.lone:
+            return f"cannot tell: all cells have N = {at}"
         if self.below is None:
             return f"at or below N = {at}: no fewer clients are shown to lie below it"
         return f"between N = {self.below.settings.population} and N = {at}"
 
 
+def wanted_runs(times: float, runs: int) -> int:
+    """Runs times this factor, at least one more."""
+    return max(runs + 1, math.ceil(runs * times))
+
+
 def more_text(times: float, runs: int) -> str:
     """How much more data would tell, in runs of each level where it is known how many there are."""
     if times > _TIMES_MAX:
-        return "no number of runs would tell: what was found lies at the limit itself"
-    wanted = max(runs + 1, math.ceil(runs * times))
-    return f"some {wanted} runs of each level in place of {runs} would tell in 4 of 5 studies"
+        return "what was found lies at the limit itself: if that is the true value, no number of runs would tell"
+    return f"some {wanted_runs(times, runs)} runs of each level in place of {runs} would tell in 4 of 5 studies"
 
 
 def maximum_of(cells: Sequence[CellReadings], margin_percent: float) -> Maximum:
@@ -145,8 +174,9 @@ def maximum_of(cells: Sequence[CellReadings], margin_percent: float) -> Maximum:
 def _maximum_of(cells: tuple[CellReadings, ...], margin_percent: float) -> Maximum:
     ordered = sorted(cells, key=lambda cell: (cell.settings.clients, cell.cell.name))
     largest = max(ordered, key=lambda cell: cell.mean_throughput)
+    lone = len(_clients(ordered)) == 1
     if len(ordered) == 1:
-        return Maximum(largest, (largest,), level_of(largest, throughput_of), None)
+        return Maximum(largest, (largest,), level_of(largest, throughput_of), None, lone=lone)
     judged = [cell for cell in ordered if len(cell.runs) > 1]
     single = tuple(cell for cell in ordered if len(cell.runs) < 2)
     among = list({id(one): one for cell in ordered for one in (cell, *cell.among)}.values())
@@ -167,8 +197,11 @@ def _maximum_of(cells: tuple[CellReadings, ...], margin_percent: float) -> Maxim
             over = [one for one in ordered if one not in kept and one.mean_throughput * share > found.value.mean]
             if over:
                 return Maximum(largest, (), None, first, single=single, above=over[0])
+            fewest, most = ordered[0].settings.clients, ordered[-1].settings.clients
+            if fewest < most == on[0].settings.clients:
+                return Maximum(largest, (), None, first, single=single, rising=True)
             beyond = tuple(one for one in judged if one not in on and one.settings.clients > on[0].settings.clients)
-            return Maximum(on[0], on, found.value, found, _below(model, kept, on, share), beyond, single)
+            return Maximum(on[0], on, found.value, found, _below(model, kept, on, share), beyond, single, lone=lone)
     return Maximum(largest, (), None, first, single=single)
 
 

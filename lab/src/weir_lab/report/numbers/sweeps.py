@@ -112,7 +112,7 @@ class TwoLevelDesign:
 
     def name_of(self, term: str) -> str:
         """``A`` and ``AB`` in words: names of the factors."""
-        names = {factor.letter: factor.name.replace("_", " ") for factor in self.factors}
+        names = {factor.letter: factor.name.removesuffix("_bytes").replace("_", " ") for factor in self.factors}
         return "mean" if term == "I" else " × ".join(names[letter] for letter in term)
 
 

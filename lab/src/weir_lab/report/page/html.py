@@ -125,12 +125,16 @@ def _is_of_errors(block: Block) -> bool:
 def _expectations(section: Section) -> list[str]:
     out: list[str] = []
     for whose, caption in _EXPECTED:
+        asked = section.expected_by(whose)
+        found = any(one.study_found for one in asked)
         rows = [
-            f"| {_md(one.claim)} | {one.verdict} | {one.p_text} | {_md(one.evidence)} | {_md(one.study_found) or '–'} |"
-            for one in section.expected_by(whose)
+            f"| {_md(one.claim)} | {one.verdict} | {one.p_text} | {_md(one.evidence)} |"
+            + (f" {_md(one.study_found) or '–'} |" if found else "")
+            for one in asked
         ]
         if rows:
-            head = ["| expected | verdict | p | why | the study found |", "|---|---|---|---|---|"]
+            head = ["| expected | verdict | p | why |", "|---|---|---|---|"]
+            head = [f"{head[0]} the study found |", f"{head[1]}---|"] if found else head
             out += [f"**{caption}**", "", *head, *rows, ""]
     return out
 

@@ -105,12 +105,20 @@ def summary(task: Task) -> str:
     for stop in stops_of(task):
         found = stop.maximum
         by = f", limited by the {stop.limit.station}" if stop.limit.station else ""
-        whose = f" ({stop.names})" if len(stop.series) > 1 or not stop.alone else ""
-        reported = f"{stop.rate_text} from {_first(stop)} on" if stop.shown else found.largest_text
+        whose = f" ({_whose(stop)})" if len(stop.series) > 1 or not stop.alone else ""
+        reported = f"{stop.rate_text} {_first(stop)}" if stop.shown else found.largest_text
         parts.append(f"{stop.workload} {reported}{whose}{by}")
         if not found.shown:
             missing[found.why_not] = None
-    # Why a largest mean is no maximum is said once, where it is the same for all.
+    # Why a largest mean is no maximum is said once, where it is the same for all, or differs in numbers alone.
+    more = [stop.maximum.more_runs for stop in stops_of(task) if not stop.maximum.shown]
+    known = [one for one in more if one is not None]
+    if len(missing) > 1 and len(known) == len(more):
+        wanted, there = (sorted(one[place] for one in known) for place in (0, 1))
+        runs = f"{there[0]}" if there[0] == there[-1] else f"{there[0]} to {there[-1]}"
+        missing = {
+            f"some {wanted[0]} to {wanted[-1]} runs of each level in place of {runs} would tell in 4 of 5 studies": None
+        }
     parts += [f"a largest mean is no maximum yet: {reason}" for reason in missing]
     return f"{task.spec.title}: {'; '.join(parts)}."
 
@@ -586,16 +594,16 @@ def _stop_sentence(stop: Stop) -> str:
     links = lead.sweep.study.topology.built_links if lead.sweep.links_built else None
     limit = bottleneck(usages(maximum.cell, links), queue_grows=queue_grows(lead))
     time = f"a mean response time of {level_text(maximum.cell, response_of, 1e3)} ms there"
-    whose = f" ({stop.names})"
+    whose = f" ({_whose(stop)})"
     if len(stop.series) > 1:
         time += f" with {lead.name}"
     if not stop.shown:
         why_not = f" No maximum yet: {maximum.why_not}{_single(stop)}."
         return f"{stop.workload.capitalize()}: {maximum.largest_text}{whose}, with {time}.{why_not} {limit.short}"
-    reached = maximum.text if len(stop.series) == 1 else f"{stop.rate_text} from {_first(stop)} on"
-    parts = [f"{stop.workload.capitalize()}: maximum {reached}{whose}, with {time}."]
+    reached = maximum.text if len(stop.series) == 1 else f"{stop.rate_text} {_first(stop)}"
+    parts = [f"{stop.workload.capitalize()}: {'' if maximum.lone else 'maximum '}{reached}{whose}, with {time}."]
     knees = {one.knee_text for one in stop.maxima if one.shown}
-    if len(knees) == 1:
+    if len(knees) == 1 and not maximum.lone:
         knee = maximum.knee_text
         parts.append(f"Throughput stops growing {knee}." if knee.startswith("between") else f"Knee: {knee}.")
     falls = {one.name: at.fall_text for one, at in zip(stop.series, stop.maxima, strict=True) if at.fall_text}
@@ -624,10 +632,18 @@ def _single(stop: Stop) -> str:
     )
 
 
+def _whose(stop: Stop) -> str:
+    """The series of a stop; where none is shown the largest mean is that of one alone: ``24 readers; 16 readers have little less``."""
+    if stop.shown or len(stop.series) == 1:
+        return stop.names
+    return f"{stop.lead.name}; {names_text([one.name for one in stop.series if one is not stop.lead])} have little less"
+
+
 def _first(stop: Stop) -> str:
-    """The fewest clients of each series that is shown: ``6 clients``, ``48 to 192 clients``."""
+    """The fewest clients of each series that is shown: ``from 6 clients on``, ``from 48 to 192 clients on``; ``at`` those of all cells."""
     found = sorted({at.cell.settings.clients for at in stop.maxima if at.shown})
-    return count_text(found[0], "client") if len(found) == 1 else f"{found[0]} to {found[-1]} clients"
+    clients = count_text(found[0], "client") if len(found) == 1 else f"{found[0]} to {found[-1]} clients"
+    return f"at {clients}" if stop.maximum.lone else f"from {clients} on"
 
 
 def _law(cell: CellReadings) -> float:

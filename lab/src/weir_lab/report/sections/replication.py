@@ -362,6 +362,14 @@ def _ends(cells: Sequence[CellReadings], groups: Mapping[str, Sequence[CellReadi
     return [_Effect(*one, q) for one, q in zip(found, adjusted, strict=True)]
 
 
+def _not_shown(one: _Effect) -> str:
+    """What stands behind a change that is not shown: its own interval may leave out 0 where those of all comparisons do not."""
+    if one.shown:
+        return ""
+    alone = one.change.low > 0.0 or one.change.high < 0.0
+    return ", for it alone; among all comparisons of the page not shown" if alone else ", no difference shown"
+
+
 def _by_servers(cells: Sequence[CellReadings]) -> dict[str, list[CellReadings]]:
     return {f"S = {servers}": _of(cells, servers=servers) for servers in _servers(cells)}
 
@@ -374,12 +382,16 @@ def _replication_points(cells: Sequence[CellReadings]) -> list[str]:
     points, effects = [], _ends(cells, _by_servers(cells))
     for label in dict.fromkeys(one.label for one in effects):
         own = [one for one in effects if one.label == label]
-        parts = [f"{one.name} {change_text(one.change)}{'' if one.shown else ', no difference shown'}" for one in own]
+        parts = [f"{one.name} {change_text(one.change)}{_not_shown(one)}" for one in own]
         ends = own[0].first, own[0].last
         stages = [_dominant(cell, "set") for cell in ends]
         few, many = (cell.settings.replicas for cell in ends)
-        if all(stages):
-            parts.append(f"a SET waits longest in stage {stages[0]} at R = {few}, {stages[1]} at R = {many}")
+        if all(stages) and stages[0] == stages[1]:
+            parts.append(f"in the proxy a SET is longest in stage {stages[0]} at both")
+        elif all(stages):
+            parts.append(
+                f"in the proxy a SET is longest in stage {stages[0]} at R = {few}, in stage {stages[1]} at R = {many}"
+            )
         points.append(f"{count_text(ends[0].settings.servers, 'server')}, R = {few} to {many}: {'; '.join(parts)}.")
     return points or ["No number of servers has two levels of replicas with two runs each."]
 
@@ -522,8 +534,8 @@ def _best_and_worst(cells: Sequence[CellReadings]) -> list[str]:
         return []
     (best, high), (worst, low) = max(rows, key=lambda row: row[1].value), min(rows, key=lambda row: row[1].value)
     return [
-        f"Of {len(rows)} settings the largest mean throughput is that of {_setting_text(best)}, {high.text} times the base, and the "
-        f"smallest that of {_setting_text(worst)}, {low.text} times; the ends of many are further apart by chance alone."
+        f"Of {len(rows)} settings the largest throughput, by means within blocks, is that of {_setting_text(best)}, {high.text} times the "
+        f"base, and the smallest that of {_setting_text(worst)}, {low.text} times; the ends of many are further apart by chance alone."
     ]
 
 
@@ -536,7 +548,7 @@ def _writes_points(cells: Sequence[CellReadings]) -> list[str]:
     points, effects = [], _ends(cells, _groups(cells))
     for label in dict.fromkeys(one.label for one in effects):
         own = [one for one in effects if one.label == label]
-        parts = [f"{one.name} {change_text(one.change)}{'' if one.shown else ', no difference shown'}" for one in own]
+        parts = [f"{one.name} {change_text(one.change)}{_not_shown(one)}" for one in own]
         ends = [f"{100 * cell.settings.write_ratio:g}" for cell in (own[0].first, own[0].last)]
         points.append(f"{label}, from {ends[0]} to {ends[1]} % writes: {'; '.join(parts)}.")
     return points or ["No line has two shares of writes with two runs each."]

@@ -63,7 +63,7 @@ _OFF = re.compile(rf"([-+])(\d+) % {_OFF_RATE}")
 _NOT = "does not hold"
 _VERDICTS = ("holds", _NOT, "cannot tell", "no data")
 # Of conclusions that do not hold this number is named in the summary.
-_NAMED_MAX = 4
+_NAMED_MAX = 6
 
 
 @dataclass(frozen=True)
@@ -430,7 +430,10 @@ def _expected_lines(sections: tuple[Section, ...]) -> tuple[str, ...]:
         counted = Counter(one.verdict for one in own)
         reported = ", ".join(f"{verdict} {counted[verdict]}" for verdict in _VERDICTS if counted[verdict])
         if own:
-            found.append(f"Expectations {of} on our data, {len(own)} in all: {reported}.")
+            asked = {one.evidence for section in sections for one in section.findings}
+            twice = sum(one.evidence in asked for one in own)
+            also = f"; {twice} of them {'is a conclusion' if twice == 1 else 'are conclusions'}, too" if twice else ""
+            found.append(f"Expectations {of} on our data, {len(own)} in all{also}: {reported}.")
     return tuple(found)
 
 
@@ -441,7 +444,7 @@ def _made(sections: tuple[Section, ...], sweeps: list[SweepReadings], single: st
     testbeds = sorted({one.testbed.kind for one in sweeps if one.testbed is not None})
     reported = (
         f"All this comes from {count_text(runs, 'valid run')} in {count_text(len(sweeps), 'sweep')}{_lengths(sweeps)} on "
-        f"the testbed{'s' if len(testbeds) > 1 else ''} {' and '.join(testbeds) or 'of this machine'}"
+        f"the testbed{'s' if len(testbeds) > 1 else ''} {' and '.join(testbeds) or 'of this machine'}{_shared_text(sweeps)}"
     )
     if single:
         reported += f"; {single}"
@@ -451,6 +454,15 @@ def _made(sections: tuple[Section, ...], sweeps: list[SweepReadings], single: st
         reported += f"; {count_text(invalid, 'attempt')} failed a gate and {'is' if invalid == 1 else 'are'} left out"
     missing = [section.title for section in sections if section.missing]
     return f"{reported}; not there, or only in part: {', '.join(missing)}." if missing else f"{reported}."
+
+
+def _shared_text(sweeps: list[SweepReadings]) -> str:
+    """`` (all machines share 2 cores of one computer)``; empty where each may have a computer of its own."""
+    own = [one for one in sweeps if one.testbed is not None]
+    if not own or any(one.testbed is None or one.testbed.kind == "hosts" for one in own):
+        return ""
+    cores = {run.run.meta.machine.get("cores") for one in own for cell in one.cells for run in cell.runs} - {None}
+    return f" (all machines share {cores.pop()} cores of one computer)" if len(cores) == 1 else ""
 
 
 def _lengths(sweeps: list[SweepReadings]) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from weir_lab.report.numbers.maxima import listed
 from weir_lab.report.sections.comparisons.plateaus import ends_text, stops_of
+from weir_lab.theory.units import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +24,8 @@ __all__ = ["results_of", "single_text"]
 _RESULT_KINDS = ("clients", "beside")
 # Kinds in which one run is not the plan for a cell.
 _REPEATED = (*_RESULT_KINDS, "replication", "writes", "multigets", "effects")
+# More different throughputs than this are reported section by section, where one station limits them all.
+_GROUPS_MAX = 2
 # Sections with cells of one run that are named.
 _NAMED_MAX = 4
 
@@ -39,7 +42,22 @@ class _Found:
     def named(self) -> str:
         """The section, with the series where it has several stops, and what is not decided."""
         whose = "" if self.stop.alone else f" with {self.stop.names}"
-        return f"“{self.title}”{whose}{'' if self.stop.shown else ' as largest mean'}"
+        return f"“{self.title}”{whose}{'' if self.stop.shown else f', largest mean{self._rising}'}"
+
+    @property
+    def _rising(self) -> str:
+        """Where the curve ends while it rises."""
+        return f" and still rising at {count_text(self.clients, 'client')}, the most measured" if self.rises else ""
+
+    @property
+    def clients(self) -> int:
+        """At which its throughput was measured."""
+        return self.stop.maximum.cell.settings.clients
+
+    @property
+    def rises(self) -> bool:
+        """Whether no series of it is shown to stop."""
+        return not self.stop.shown and self.stop.maximum.rising
 
     def joins(self, other: _Found) -> bool:
         """Whether both stop at the same throughput, at the same station."""
@@ -68,17 +86,55 @@ def _sentence(workload: str, found: Sequence[_Found]) -> str:
             groups.append([one])
         else:
             joined.append(one)
+    stations = {one.stop.limit.station for one in found}
+    if len(groups) > _GROUPS_MAX and len(stations) == 1:
+        return f"{_subject(workload)} {_by_section(found, stations.pop())}."
+    if all(one.rises for one in found) and len({(one.title, one.clients) for one in found}) == 1:
+        return f"{_subject(workload)} {_still_rising(found)}."
     # What most sections show comes first.
     parts = [_part(group, found) for group in sorted(groups, key=lambda group: -len(group))]
-    return f"{workload.capitalize()} stop at {'; at '.join(parts)}."
+    return f"{_subject(workload)} {'reach' if all(one.rises for one in found) else 'stop at'} {'; at '.join(parts)}."
+
+
+def _still_rising(found: Sequence[_Found]) -> str:
+    """Curves of one section that all end while they rise: ``reach 73,401 requests/s with direct, where …; …``."""
+    parts = []
+    for place, one in enumerate(found):
+        station = one.stop.limit.station
+        where = f"where the {station} limit" if station else "where no station is seen to be full"
+        whose = "" if one.stop.alone else f" with {one.stop.names}"
+        parts.append(f"{ends_text(*one.stop.ends)}{'' if place else ' requests/s'}{whose}, {where}")
+    clients = count_text(found[0].clients, "client")
+    rise = "all still rose" if len(found) > 1 else "that still rose"
+    return f"reach {'; '.join(parts)} (“{found[0].title}”, largest means: {rise} at {clients}, the most measured)"
+
+
+def _by_section(found: Sequence[_Found], station: str) -> str:
+    """Where one station limits everywhere: the throughputs of each section, not of those that are alike."""
+    ends = [end for one in found for end in one.stop.ends]
+    where = f"where the {station} limit" if station else "where no station is seen to be full"
+    parts = []
+    for title in dict.fromkeys(one.title for one in found):
+        own = [one for one in found if one.title == title]
+        reached = [end for one in own for end in one.stop.ends]
+        shown = {one.stop.shown for one in own}
+        how = "" if shown == {True} else ", largest means" if shown == {False} else ", some of them largest means"
+        parts.append(f"{ends_text(min(reached), max(reached))} in “{title}”{how}")
+    verb = "stop at" if any(one.stop.shown for one in found) else "reach"
+    return f"{verb} {ends_text(min(ends), max(ends))} requests/s, all {where} ({'; '.join(parts)})"
+
+
+def _subject(workload: str) -> str:
+    """Requests of a mix are not the share of it that is named."""
+    return f"Requests, {workload}," if workload[:1].isdigit() else workload.capitalize()
 
 
 def _part(group: Sequence[_Found], order: Sequence[_Found]) -> str:
     ends = [end for one in group for end in one.stop.ends]
     station = group[0].stop.limit.station
-    where = f"where the {station} limit" if station else "where no station is full"
+    where = f"where the {station} limit" if station else "where no station is seen to be full"
     named = [one.named for one in sorted(group, key=lambda one: order.index(one))]
-    return f"{ends_text(min(ends), max(ends))} requests/s {where} ({listed(named)})"
+    return f"{ends_text(min(ends), max(ends))} requests/s {where} ({'; '.join(named)})"
 
 
 def single_text(tasks: Sequence[Task]) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from weir_lab.design import Engine, RequestPath
 from weir_lab.design.topology import tier_of
 from weir_lab.records.formats import STAGES
+from weir_lab.report.common import BARS_MEAN
 from weir_lab.report.page.blocks import Figure, Section, Table, Text, Value
 from weir_lab.report.page.drawings.machines import STAMPS, Tier, system_of
 from weir_lab.theory.units import count_text
@@ -202,7 +203,7 @@ def _layouts(sweeps: Sequence[SweepReadings]) -> Table:
     for sweep in sweeps:
         settings = [one.settings for one in sweep.cells]
         proxied = [one for one in settings if one.path is RequestPath.PROXY]
-        crews = [one.workers or one.readers for one in proxied]
+        crews = [one.workers or one.readers or _loops(one) for one in proxied]
         rows.append(
             (
                 sweep.file.removesuffix(".toml"),
@@ -218,13 +219,19 @@ def _layouts(sweeps: Sequence[SweepReadings]) -> Table:
         )
     return Table(
         f"{SYSTEM}-layouts",
-        "What each sweep had. Workers are those of a proxy; of the split engine they are readers of each server.",
+        "What each sweep had. Workers are those of a proxy; of the split engine they are readers of each server, of the event engine its "
+        "loops.",
         (
             *("Sweep", "Client machines", "Clients", "Proxies", "Engine", "Workers", "Servers"),
             *("Servers of a key", "Value (bytes)"),
         ),
         tuple(rows),
     )
+
+
+def _loops(settings: Settings) -> int | None:
+    """Each loop of the event engine is a thread of its own."""
+    return settings.proxy_threads if settings.engine is Engine.EVENT else None
 
 
 def _machines(sweeps: Sequence[SweepReadings]) -> Table:
@@ -301,5 +308,6 @@ def _words() -> Table:
             "measured phase",
             "what is left of a run without its warm-up and its cool-down; every number is of this phase",
         ),
+        ("bars, interval of a mean alone", f"its 95 % interval over runs, {BARS_MEAN}"),
     )
     return Table(f"{SYSTEM}-words", "Words and letters of this page.", ("Word", "Meaning"), rows, folded=True)

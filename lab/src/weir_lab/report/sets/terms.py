@@ -52,7 +52,10 @@ _TERMS = (
     ("held by it", "workers that are busy only because each waits for a full station behind them"),
     ("interval", "of 95 %: in 19 of 20 studies made so, it has the true value"),
     ("Holm", "a way to judge several sentences so that the chance of any wrong verdict stays below 5 %"),
-    ("p", "how likely such data are if the sentence is wrong; of cannot tell, neither side reaches its limit"),
+    (
+        "p",
+        "how likely data this far from the limit are if the verdict is wrong; of cannot tell, the smaller one of both sides",
+    ),
     ("cannot tell", "the interval has values on both sides of the limit; with more runs it would lie on one side"),
     ("power", "the chance to see a difference that is there; what would tell in 4 of 5 studies has a power of 80 %"),
     ("false discovery rate", "of what is called significant, the share that is not there: 5 % here"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weir_lab.report.common import Task, figure, level_name, mark, method
+from weir_lab.report.common import BARS_IN_FULL, Task, figure, level_name, mark, method
 from weir_lab.report.numbers.analysis import PERCENTILES
 from weir_lab.report.page.blocks import Table, Text, Value
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Panel
@@ -119,7 +119,7 @@ def build(task: Task) -> list[Block]:
         lines.setdefault(", ".join(others) or "all", []).append(cell)
     drawn = dict(list(lines.items())[:_LINES_MAX])
     left_out = len(lines) - len(drawn)
-    text = method(sweep.cells) + (
+    text = method(sweep.cells, BARS_IN_FULL) + (
         f" {left_out} of {len(lines)} lines are left out here; the table has them." if left_out else ""
     )
     levels = list(dict.fromkeys(cell.level(factor) for cell in sweep.cells))

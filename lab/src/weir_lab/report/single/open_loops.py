@@ -11,6 +11,7 @@ from weir_lab.design import RequestPath, Role
 from weir_lab.records.formats import STAGES
 from weir_lab.records.tables.found import KEPT_UP_SHARE_MIN, LATE_SHARE_MAX
 from weir_lab.report.common import (
+    BARS_IN_FULL,
     BOUND,
     STAGE_LOOKS,
     Task,
@@ -166,7 +167,7 @@ def _responses(task: Task, curves: Sequence[Curve]) -> list[Block]:
         panels.append(Panel(title, across, Axis("Response time (ms)", log=log), lines))
     text = (
         "A response time begins at the moment at which the request was due, so that time behind a stalled request counts. "
-        + method(_cells(curves))
+        + method(_cells(curves), BARS_IN_FULL)
         + f" Hollow: at least one run answered less than {100 * KEPT_UP_SHARE_MIN:g} % of what was offered; its times grow with the "
         "length of the run."
         + ("" if not across.log else " The axis of the rate is logarithmic.")
@@ -331,7 +332,8 @@ def _stations_figure(task: Task, curves: Sequence[Curve]) -> Block | None:
         full = Line(f"{100 * FULL:g} %: full", (Mark(at(one.cells[0]), 100.0 * FULL),), BOUND, "level")
         panels.append(Panel(one.name, across, Axis("Busy (%)", top=100.0), (*lines, full)))
     text = (
-        f"How busy each station was in the measured phase; from {100 * FULL:g} % on it is called full. {method(_cells(shown))}"
+        f"How busy each station was in the measured phase; from {100 * FULL:g} % on it is called full. "
+        f"{method(_cells(shown), BARS_IN_FULL)}"
         + (" The axis of the rate is logarithmic." if across.log else "")
         + _left_out(curves, shown)
     )

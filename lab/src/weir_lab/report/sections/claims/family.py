@@ -30,7 +30,8 @@ __all__ = ["FAMILY_TEXT", "RULES", "Held", "judge_set"]
 FAMILY_TEXT = (
     "Each is judged by the interval of its own contrast, one factor changed alone, against limits that were fixed before the data. The "
     "levels of the intervals are Holm's: with 95 % none of the verdicts on conclusions is wrong, and with 95 % none of those on what was "
-    "expected. p is adjusted so, too. All other comparisons of this page are exploratory."
+    "expected: two families, each with its own 5 %. p is adjusted so, too. How many runs would tell goes by the value that was found. All "
+    "other comparisons of this page are exploratory."
 )
 RULES = {**_RULES, **SHAPE_RULES}
 

@@ -222,7 +222,7 @@ def _change_above(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> As
         if fit is None:
             return f"throughput changes by {change_text(plain, alpha)} ({pairs_text(claim, shown)})"
         return (
-            f"throughput at equal speed of the machine changes by {change_text(estimate, alpha)}, as measured by "
+            f"throughput at equal speed of the machine changes by {change_text(estimate, alpha)}, without the yardstick by "
             f"{change_text(plain, alpha)} ({pairs_text(claim, shown)})"
         )
 

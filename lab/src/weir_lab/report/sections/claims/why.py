@@ -68,6 +68,12 @@ _SEVERAL = 3
 _WAIT_SHARE = 0.05
 # A time outside of the proxy within this share of that in stage backend is the same wait, in the other direction.
 _ALIKE = 0.25
+# Less of a change than this, and nothing waits longer.
+_STAYS = 0.1
+# With fewer times the clients a curve is too short for what grows with them.
+_APART = 1.5
+# A model may lie above the bound by what both are uncertain by.
+_OVER = 1.1
 _CPU = {"client": "client CPU quotas", "proxy": "proxy CPU quotas", "server": "memcached CPU quotas"}
 
 
@@ -174,12 +180,16 @@ def _point(place: _Place, confirmed: Sequence[Confirmed], margins: Margins, with
     spoken = f"{place.stop.lead.name}, " if place.stop is not None and len(place.stop.series) > 1 else ""
     at = "" if clients in place.name or spoken else f", {clients}"
     level = f"{spoken}{clients}: {level}" if spoken else level
-    said = [f"{place.name.capitalize()}{at} ({level}): {_limited(place, limit, stations, confirmed)}"]
+    said = [f"{place.name[:1].upper()}{place.name[1:]}{at} ({level}): {_limited(place, limit, stations, confirmed)}"]
     said += [_second_sign(place, limit.station), _outside(cell)]
     if limit.station:
-        said.append(_twice(stations, limit.station, cell.mean_throughput, place.plateau))
-        modelled = twice_at((place.sweep,), cell, margins, limit.station)
-        said.append(sentence(modelled) if modelled is not None else "")
+        bounded, bound = _twice(stations, limit.station, cell.mean_throughput, place.plateau)
+        said.append(bounded)
+        near = place.line is not None and _range_of(place.line) < _APART
+        modelled = None if near else twice_at((place.sweep,), cell, margins, limit.station)
+        said.append(
+            sentence(modelled) if modelled is not None and modelled.throughput_then_per_s <= _OVER * bound else ""
+        )
     said.append(place.twice)
     said += [_said(one, limit.station, place) for one in confirmed]
     known = [one.more.changes for one in (*confirmed, *without)]
@@ -232,17 +242,25 @@ def _stations(cell: CellReadings, known: list[Usage]) -> list[Usage]:
     return sorted([*known, *own], key=lambda usage: -usage.share)
 
 
+def _range_of(line: Series) -> float:
+    """How many times as many clients its last cell has as its first."""
+    return line.cells[-1].settings.clients / line.cells[0].settings.clients
+
+
 def _second_sign(place: _Place, station: str) -> str:
     """Which part of a request's time grows from the fewest clients to the most."""
     if place.line is None:
         return "All cells have the same clients, so there is no second sign of it: no time that grows with them."
     first, last = place.line.cells[0], place.line.cells[-1]
-    clients = last.settings.clients / first.settings.clients
+    clients = _range_of(place.line)
+    if clients < _APART:
+        return f"Clients differ too little, {first.settings.clients} to {last.settings.clients}, to see which time grows with them."
     times = last.mean_response_s / first.mean_response_s
-    grown = (
-        f"From {first.settings.clients} to {count_text(last.settings.clients, 'client')} ({number(clients, 1)} times) the response time "
-        f"grows {number(times, 1)} times"
-    )
+    ends = f"{first.settings.clients} to {count_text(last.settings.clients, 'client')}"
+    grown = f"From {ends} ({number(clients, 1)} times) the response time "
+    if not station and abs(times - 1.0) < _STAYS:
+        return f"{grown}changes by {signed_percent(100.0 * (times - 1.0))} % only: hardly anything waits."
+    grown += f"grows {number(times, 1)} times"
     parts = _growth(first, last)
     if not parts:
         return (
@@ -309,8 +327,10 @@ def _growth(first: CellReadings, last: CellReadings) -> dict[str, float]:
     return {name: ends[1][name] - ends[0][name] for name in ends[0]}
 
 
-def _twice(stations: Sequence[Usage], station: str, throughput: float, plateau: float | None) -> str:
+def _twice(stations: Sequence[Usage], station: str, throughput: float, plateau: float | None) -> tuple[str, float]:
     """The bound of throughput with twice this station, and who limits then; the gain is against the plateau where one is shown.
+
+    A model that leaves out what limits then may say more than this bound, which is not to be had.
 
     What waits inside for others (workers, readers) is held by a station behind it, and is let go with it: it bounds nothing then. A station
     before the proxy holds none of them, so that they bound like any other.
@@ -329,7 +349,7 @@ def _twice(stations: Sequence[Usage], station: str, throughput: float, plateau: 
     bound = max(bounds[nearest] if limited else doubled, plateau or 0.0)
     gain = signed_percent(100.0 * (bound / (plateau or throughput) - 1.0))
     reported = f"With twice the {station} throughput is at most about {rate(bound)} requests/s ({gain} %)"
-    return f"{reported}, where the {nearest} are full." if limited else f"{reported}."
+    return (f"{reported}, where the {nearest} are full." if limited else f"{reported}."), bound
 
 
 def _said(one: Confirmed, station: str = "", place: _Place | None = None) -> str:

@@ -22,7 +22,7 @@ from weir_lab.report.common import (
     with_tables,
 )
 from weir_lab.report.numbers.comparing import cell_key, changes_between, equal_speed, response_of, throughput_of
-from weir_lab.report.numbers.maxima import maximum_of
+from weir_lab.report.numbers.maxima import listed, maximum_of
 from weir_lab.report.numbers.readings import Reading
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Panel
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from weir_lab.theory.linear import Change, LogModel
 
 __all__ = ["build", "summary"]
+
+# Up to this many times the response time of the fewest clients nothing waits.
+_WAITING = 1.1
 
 
 def build(task: Task) -> list[Block]:
@@ -190,8 +193,10 @@ def _points(task: Task, lines: Sequence[Series], fit: LogModel | None) -> list[s
     for workload, group in by_workload(lines).items():
         parts = []
         for one in group:
-            parts.append(f"{one.name} {maximum_of(one.cells, task.margins.maximum).text}")
-        points.append(f"{workload.capitalize()}, maximum: {'; '.join(parts)}.")
+            found = maximum_of(one.cells, task.margins.maximum)
+            parts.append(f"{one.name} {'maximum ' if found.shown else ''}{found.text}")
+        points.append(f"{workload.capitalize()}: {'; '.join(parts)}.")
+    points += _hops(lines)
     reported: dict[tuple[str, str, str], list[str]] = {}
     for row, change in zip(compared, changes, strict=True):
         if change is not None:
@@ -202,6 +207,41 @@ def _points(task: Task, lines: Sequence[Series], fit: LogModel | None) -> list[s
         for (workload, name, against), found in reported.items()
     ]
     return points if fit is None else [*points, _slope_text(fit)]
+
+
+def _hops(lines: Sequence[Series]) -> list[str]:
+    """What a request takes longer through each proxy than directly, and how much of it the testbed's delays of one more hop are.
+
+    A request and its reply are each delayed on their way into a proxy. Where direct access waits, more is different than the hop.
+    """
+    found = []
+    for workload, group in by_workload(lines).items():
+        direct = next((one for one in group if one.cells[0].settings.path is RequestPath.DIRECT), None)
+        if direct is None:
+            continue
+        for one in group:
+            testbed = one.sweep.testbed
+            machines = testbed.machines if testbed is not None else ()
+            delay_ms = next((at.delay_ms for at in machines if at.name.startswith("proxy-")), None)
+            alone_s = direct.cells[0].mean_response_s
+            pairs = [
+                (cell, base)
+                for cell in one.cells
+                if (base := _at(direct, cell.settings.clients)) is not None
+                and base.mean_response_s < _WAITING * alone_s
+            ]
+            if one is direct or not delay_ms or not pairs:
+                continue
+            added = [1e3 * (cell.mean_response_s - base.mean_response_s) for cell, base in pairs]
+            rest = [number(at - 2.0 * delay_ms, 2) for at in added]
+            clients = [str(cell.settings.clients) for cell, _ in pairs]
+            found.append(
+                f"{workload.capitalize()}, through {one.name} a request takes {listed([number(at, 2) for at in added])} ms longer than "
+                f"directly with {listed(clients)} clients; {number(2.0 * delay_ms, 2)} ms of that are the delays of one more hop, as "
+                f"built, and {listed(rest)} ms the rest. With other delays a proxy's share is another; with more clients direct access "
+                "waits, too."
+            )
+    return found
 
 
 def _slope_text(fit: LogModel) -> str:

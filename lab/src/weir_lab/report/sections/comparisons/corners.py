@@ -72,13 +72,15 @@ def _sentences(
 ) -> Text:
     stations = Counter(station for station, _ in limits.values())
     counted = [
-        f"the {name} at {times}" if name else f"none is full at {times}" for name, times in stations.most_common()
+        f"the {name} limit in {times}" if name else f"nothing is full in {times}"
+        for name, times in stations.most_common()
     ]
+    only = next(iter(stations))
     least = (
-        f"{workload.capitalize()}: of {count_text(len(corners), 'cell')} {listed(counted)} limit."
+        f"{workload.capitalize()}: in all of {count_text(len(corners), 'cell')} {f'the {only} limit' if only else 'nothing is full'}."
         if len(stations) == 1
         else f"{workload.capitalize()}: throughput is the least of several limits, and effects, which add up, do not show which. Of "
-        f"{count_text(len(corners), 'cell')} these limit: {listed(counted)}."
+        f"{count_text(len(corners), 'cell')} {listed(counted)}."
     )
     points = [least, *(_factor_text(task, one, corners) for one in design.factors)]
     tied = [text for one in design.factors for text in _tied_texts(one, corners)]

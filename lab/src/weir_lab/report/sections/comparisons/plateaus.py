@@ -82,7 +82,7 @@ class Stop:
 
     @property
     def rate_text(self) -> str:
-        """``3,459 to 3,472 requests/s``."""
+        """``3,459–3,472 requests/s``."""
         return f"{ends_text(*self.ends)} requests/s"
 
 
@@ -106,9 +106,9 @@ def stops_of(task: Task, over: str = "clients") -> list[Stop]:
 
 
 def ends_text(low: float, high: float) -> str:
-    """A rate, or two where they are not written alike."""
+    """A rate, or two where they are not written alike, with a dash between: ``to`` stands in intervals."""
     first, last = rate(low), rate(high)
-    return first if first == last else f"{first} to {last}"
+    return first if first == last else f"{first}–{last}"
 
 
 def names_text(names: Sequence[str]) -> str:
