@@ -102,7 +102,8 @@ def summary(task: Task) -> str:
     """One line of the report's summary: where each workload stops, and what limits it there."""
     parts: list[str] = []
     missing: dict[str, None] = {}
-    for stop in stops_of(task):
+    stops = stops_of(task)
+    for stop in stops:
         found = stop.maximum
         by = f", limited by the {stop.limit.station}" if stop.limit.station else ""
         whose = f" ({_whose(stop)})" if len(stop.series) > 1 or not stop.alone else ""
@@ -111,7 +112,7 @@ def summary(task: Task) -> str:
         if not found.shown:
             missing[found.why_not] = None
     # Why a largest mean is no maximum is said once, where it is the same for all, or differs in numbers alone.
-    more = [stop.maximum.more_runs for stop in stops_of(task) if not stop.maximum.shown]
+    more = [stop.maximum.more_runs for stop in stops if not stop.maximum.shown]
     known = [one for one in more if one is not None]
     if len(missing) > 1 and len(known) == len(more):
         wanted, there = (sorted(one[place] for one in known) for place in (0, 1))

@@ -100,8 +100,7 @@ def _still_rising(found: Sequence[_Found]) -> str:
     """Curves of one section that all end while they rise: ``reach 73,401 requests/s with direct, where …; …``."""
     parts = []
     for place, one in enumerate(found):
-        station = one.stop.limit.station
-        where = f"where the {station} limit" if station else "where no station is seen to be full"
+        where = _where(one.stop.limit.station)
         whose = "" if one.stop.alone else f" with {one.stop.names}"
         parts.append(f"{ends_text(*one.stop.ends)}{'' if place else ' requests/s'}{whose}, {where}")
     clients = count_text(found[0].clients, "client")
@@ -112,7 +111,7 @@ def _still_rising(found: Sequence[_Found]) -> str:
 def _by_section(found: Sequence[_Found], station: str) -> str:
     """Where one station limits everywhere: the throughputs of each section, not of those that are alike."""
     ends = [end for one in found for end in one.stop.ends]
-    where = f"where the {station} limit" if station else "where no station is seen to be full"
+    where = _where(station)
     parts = []
     for title in dict.fromkeys(one.title for one in found):
         own = [one for one in found if one.title == title]
@@ -124,6 +123,10 @@ def _by_section(found: Sequence[_Found], station: str) -> str:
     return f"{verb} {ends_text(min(ends), max(ends))} requests/s, all {where} ({'; '.join(parts)})"
 
 
+def _where(station: str) -> str:
+    return f"where the {station} limit" if station else "where no station is seen to be full"
+
+
 def _subject(workload: str) -> str:
     """Requests of a mix are not the share of it that is named."""
     return f"Requests, {workload}," if workload[:1].isdigit() else workload.capitalize()
@@ -131,8 +134,7 @@ def _subject(workload: str) -> str:
 
 def _part(group: Sequence[_Found], order: Sequence[_Found]) -> str:
     ends = [end for one in group for end in one.stop.ends]
-    station = group[0].stop.limit.station
-    where = f"where the {station} limit" if station else "where no station is seen to be full"
+    where = _where(group[0].stop.limit.station)
     named = [one.named for one in sorted(group, key=lambda one: order.index(one))]
     return f"{ends_text(min(ends), max(ends))} requests/s {where} ({'; '.join(named)})"
 
