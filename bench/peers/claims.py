@@ -49,7 +49,7 @@ def section(run: str, records: Sequence[Record]) -> str:
         "",
         *filled(explained),
         "",
-        *filled(f"{losses(counted, cells)} Every load, round and target: [the run]({run}/README.md)."),
+        *filled(f"{losses(counted, cells)} Details: [the run]({run}/README.md)."),
     ]
     return "\n".join([BEGIN.format(run), *lines, END])
 
@@ -97,10 +97,10 @@ def losses(counted: Sequence[Record], cells: Sequence[Cell]) -> str:
     ]
     if paired_with_direct := [middle for cell in cells if (middle := rate_beside_direct(counted, cell)) is not None]:
         better = sum(middle < 1.0 - LOST_FROM for middle in paired_with_direct)
-        said.append(f"No proxy at all carries more in {better or 'none'} of {len(paired_with_direct)}.")
+        said.append(f"Without a proxy, throughput is higher in {better or 'none'} of {len(paired_with_direct)} loads.")
     if targets := verdicts(all_ratios(counted, cells)):
         met = sum(target[-1] == "met" for target in targets)
-        said.append(f"Weir meets {met} of the {len(targets)} targets set for it.")
+        said.append(f"Weir meets {met} of the {len(targets)} targets that its authors set.")
     return " ".join(said)
 
 
@@ -122,8 +122,8 @@ def worst(counted: Sequence[Record], cells: Sequence[Cell], peer: str) -> str:
     if not lost:
         return ""
     cell = max(lost, key=lambda it: max(max(middle, 1.0 / middle) for middle in lost[it].values()))
-    numbers = ", ".join(f"{name} {middle:.2f}" for name, middle in lost[cell].items())
-    return f"It is furthest behind {PEERS[peer]} with {cell.describe()}: {numbers} times {PEERS[peer]}'s."
+    numbers = " and its ".join(f"{name} is {middle:.2f} times {PEERS[peer]}'s" for name, middle in lost[cell].items())
+    return f"Worst load against {PEERS[peer]}: {cell.describe()}. Weir's {numbers}."
 
 
 def rate_beside_direct(counted: Sequence[Record], cell: Cell) -> float | None:
