@@ -278,13 +278,15 @@ def test_a_whole_night_begins_everything_and_then_goes_where_the_need_is(
 
 
 def test_sweeps_of_which_nothing_is_known_share_the_night() -> None:
-    def standing(within: int, lack: float, *, known: bool) -> Standing:
-        return Standing(f"{within} of 10", 10, 10, within, "cell", lack, 5, 60.0, known=known)
+    def standing(within: int, lack: float, *, known: bool, filled: int = 10) -> Standing:
+        return Standing(f"{within} of 10", 10, 10, filled, within, "cell", lack, 5, 60.0, known=known)
 
     little, much = standing(2, 3.0, known=False), standing(8, 9.0, known=False)
     done, wide = standing(10, 0.0, known=True), standing(1, 4.0, known=True)
-    turns = sorted([done, much, wide, little], key=lambda one: one.urgency, reverse=True)
-    assert turns == [little, much, wide, done]
+    # Cells that lack their least number of runs come before any that are known to be far off.
+    bare, begun = standing(0, 2.0, known=True, filled=1), standing(0, 9.0, known=False, filled=6)
+    turns = sorted([done, much, begun, wide, little, bare], key=lambda one: one.urgency, reverse=True)
+    assert turns == [bare, begun, little, much, wide, done]
     # One residual says nothing of a spread: 12,000 runs to come were once printed for such a sweep.
     assert "times the half-width" not in little.line()
     assert little.line().endswith("or more")

@@ -48,17 +48,20 @@ __all__ = ["Standing", "forecast", "forecast_lines", "standing_of", "whole_night
 
 # A sweep has its testbed for so long before another one's need is looked at.
 _TURN_S = 600.0
+# Nor for more blocks than it has cells, and a few at least: one cell alone shall not take so long.
+_TURN_BLOCKS = 3
 # A study without needs (links, hash) that is so short comes first; longer ones (traces) behind the first blocks.
 _SHORT_S = 300.0
 
 
 @dataclass(frozen=True)
 class Standing:
-    """How far a sweep is: cells with a first run, cells within their aim, the cell that lacks most, and what is to come."""
+    """How far a sweep is: cells with a first run, with their least number of runs, and within their aim; what lacks most, and is left."""
 
     name: str
     cells: int
     begun: int
+    filled: int
     within: int
     neediest: str
     lack: float
@@ -78,10 +81,14 @@ class Standing:
         return self.begun < self.cells or not self.known
 
     @property
-    def urgency(self) -> tuple[bool, float, float]:
-        """Whose turn is next: who lacks most; where nothing is known, the one with the least share of its cells within their aims."""
-        lack = self.lack if self.known else math.inf
-        return (not self.done, lack, -self.within / max(1, self.cells))
+    def urgency(self) -> tuple[bool, bool, float, float]:
+        """Whose turn is next: before all others, the one with the least share of cells that have their least number of runs.
+
+        Then who lacks most; where nothing is known, the one with the least share of its cells within their aims.
+        """
+        lacks_runs = self.filled < self.cells
+        lack = -self.filled / self.cells if lacks_runs else self.lack if self.known else math.inf
+        return (not self.done, lacks_runs, lack, -self.within / max(1, self.cells))
 
     def line(self) -> str:
         """One line of a listing."""
@@ -138,7 +145,7 @@ class _Place:
     def standing(self) -> Standing:
         """How far it is; before its first opening nothing is known."""
         if self.work is None:
-            return Standing(self.part.name, 1, 0, 0, "", math.inf, 0, 0.0, known=False)
+            return Standing(self.part.name, 1, 0, 0, 0, "", math.inf, 0, 0.0, known=False)
         return _standing(self.part.name, self.work.study, self.work.cells, headline=self.headline)
 
 
@@ -280,10 +287,12 @@ def _turn(place: _Place, night: _Night) -> bool | None:
     with place.at_work() as work:
         standing = place.standing()
         work.announce(sum(len(cell.values) for cell in work.cells) + standing.runs)
-        while True:
+        made: bool | None = None
+        for _ in range(max(_TURN_BLOCKS, standing.cells)):
             made = block_of_need(work, night.clock, night.speeds, headline=place.headline)
             if not made or time.monotonic() >= ends:
-                return made
+                break
+        return made
 
 
 def _tell(place: _Place, places: Sequence[_Place], night: _Night) -> None:
@@ -339,6 +348,7 @@ def _standing(name: str, study: Study, cells: Sequence[CellProgress], *, headlin
         name,
         len(found),
         sum(reach.n > 0 for reach in found.values()),
+        sum(reach.n >= reach.aim.runs_min for reach in found.values()),
         len(found) - len(waiting),
         neediest,
         waiting[neediest].lack if neediest else 0.0,
