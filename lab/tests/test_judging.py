@@ -280,3 +280,9 @@ def test_five_blocks_tell_much_where_runs_are_alike_and_little_where_they_are_no
     assert found[0.05]["same within 5 %"] < 0.05
     assert found[0.05]["within 5 % of a number"] < 0.3
     assert all(found[0.01][name] >= found[0.05][name] for name in found[0.01])
+
+
+def test_what_asks_nothing_or_lies_at_the_limit_without_spread_is_not_judged() -> None:
+    assert judge_all([[]])[0].answer is Answer.CANNOT_TELL
+    equal = Within(Estimate(0.0, 0.0, 5.0), 0.0)
+    assert (equal.p_holds, equal.p_fails) == (1.0, 1.0)

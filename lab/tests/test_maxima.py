@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -10,8 +11,10 @@ import numpy as np
 
 from weir_lab.report.numbers.maxima import maximum_of
 from weir_lab.report.numbers.readings import CellReadings
+from weir_lab.report.sections.claims.contrasts import AtMaximum
 from weir_lab.report.sections.comparisons.plateaus import ends_text, names_text
 from weir_lab.report.sets.results import _by_section, _Found
+from weir_lab.theory.linear import Estimate, Within
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -142,3 +145,36 @@ def test_where_one_station_limits_everything_throughputs_are_reported_by_section
         "stop at 15,254–19,940 requests/s, all where the proxy CPU quotas limit (15,254–19,940 in “Coarse”, some of them largest means; "
         "17,686 in “Fine”)"
     )
+
+
+RISING = {1: [9.0, 9.02, 8.98], 4: [36.0, 36.1, 35.9], 16: [144.0, 143.6, 144.4], 64: [576.0, 574.0, 578.0]}
+
+
+def test_without_a_maximum_nothing_is_decided_but_that_it_is_no_less() -> None:
+    """A curve that was still rising was once said to stay below a link, by the level at which it ended."""
+    for maximum in (found_of(RISING), found_of({**FLAT, 384: [640.0]})):
+        assert not maximum.shown
+        below = AtMaximum(maximum, Within(Estimate(-0.5, 0.01, 20.0), -math.inf, -0.1))
+        assert (below.p_holds, below.p_fails, below.times_more(0.05)) == (1.0, 1.0, math.inf)
+        longest = AtMaximum(maximum, Within(Estimate(0.5, 0.01, 20.0), 0.0))
+        assert (longest.p_holds, longest.p_fails) == (1.0, 1.0)
+        more, less = (
+            AtMaximum(maximum, Within(Estimate(value, 0.01, 20.0), 0.0), at_least=True) for value in (0.5, -0.5)
+        )
+        assert more.p_holds < 0.01
+        assert less.p_fails == 1.0
+    shown = AtMaximum(found_of(FLAT), Within(Estimate(-0.5, 0.01, 20.0), -math.inf, -0.1))
+    assert shown.p_holds < 0.01
+
+
+def test_how_many_runs_would_tell_goes_by_what_is_asked_of_the_plateau_too() -> None:
+    """Four runs in place of three were once said to do, though the plateau itself was far less sure than a family of conclusions asks."""
+    found = found_of({8: [90.0, 97.0, 93.0], 32: [98.0, 103.0, 101.0], 64: [99.0, 104.0, 100.0]})
+    assert found.shown
+    assert found.plateau is not None
+    surely = AtMaximum(found, Within(Estimate(1.0, 0.001, 20.0), 0.0))
+    strict = found.plateau.p / 10.0
+    assert surely.times_more(found.plateau.p) == 1.0
+    assert surely.times_more(strict) > 1.5
+    assert surely.doubt(0.05) == ""
+    assert "that these levels reach the plateau has p = " in surely.doubt(strict)

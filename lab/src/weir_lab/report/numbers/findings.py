@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scipy.special import stdtr
+
 from weir_lab.design import Prediction, RequestPath, Response
 from weir_lab.report.numbers.analysis import RESPONSE_NAMES
 from weir_lab.theory.units import (
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from weir_lab.report.numbers.analysis import Analysis, Comparison, Point
     from weir_lab.report.numbers.sweeps import TwoLevelDesign
+    from weir_lab.theory.factorial import Effect
     from weir_lab.theory.linear import Change
 
 __all__ = [
@@ -40,6 +43,7 @@ __all__ = [
     "judge_predictions",
     "limit_sentences",
     "spoken_of",
+    "stands_out",
 ]
 
 SENTENCES_MAX = 3
@@ -221,11 +225,22 @@ def _effects(design: TwoLevelDesign) -> str:
     terms = [effect for effect in design.read.effects if effect.percent_of_variation is not None]
     strongest = max(terms, key=lambda effect: effect.percent_of_variation or 0.0)
     scale = " (on logarithms)" if design.on_logarithms else ""
-    word = "significant" if strongest.significant else "not significant"
+    word = "significant" if stands_out(strongest, len(terms)) else "not significant"
     return (
         f"Of the variation of {design.response}{scale}, {number(strongest.percent_of_variation or 0.0, 1)} % comes from "
         f"{design.name_of(strongest.term)} ({word} at 95 %), {number(design.read.percent_error, 1)} % is error."
     )
+
+
+def stands_out(strongest: Effect, terms: int) -> bool:
+    """Whether the largest of all effects is more than error: by Bonferroni, because the largest of many is large by chance."""
+    interval = strongest.interval
+    if interval is None:
+        return False
+    if interval.standard_error == 0.0:
+        return strongest.effect != 0.0
+    p = 2.0 * float(stdtr(interval.freedom, -abs(strongest.effect) / interval.standard_error))
+    return p * terms <= 1.0 - interval.level
 
 
 def _knees(analysis: Analysis) -> str:

@@ -177,7 +177,7 @@ def two_level_designs(observations: Sequence[Observation]) -> tuple[list[TwoLeve
     fewest = min(len(runs) for runs in by_corner.values())
     if fewest < 2:
         return [], "a 2^k r design needs two runs of each of its cells"
-    whole = 2 * len(common) > fewest and len(common) >= 2
+    whole = 2 * len(common) >= fewest and len(common) >= 2
     taken = {corner: common if whole else sorted(by_corner[corner])[:fewest] for corner in corners}
     signs = [
         [-1 if level == ends[name][0] else 1 for name, level in zip(ends, corner, strict=True)] for corner in corners
@@ -187,6 +187,9 @@ def two_level_designs(observations: Sequence[Observation]) -> tuple[list[TwoLeve
     def table(value: Callable[[Observation], float]) -> list[list[float]]:
         return [[value(by_corner[corner][block]) for block in taken[corner]] for corner in corners]
 
+    def choice_of(value: Callable[[Observation], float]) -> ModelChoice:
+        return compare_models(signs, table(value), letters, blocked=whole, checked=True)
+
     order = tuple(tuple(by_corner[corner][block].position for block in taken[corner]) for corner in corners)
     blocks = tuple(tuple(taken[corner]) for corner in corners)
     responses: list[tuple[str, str, Callable[[Observation], float]]] = [
@@ -194,10 +197,7 @@ def two_level_designs(observations: Sequence[Observation]) -> tuple[list[TwoLeve
         ("mean response time", "µs", lambda one: one.response_time_s * 1e6),
     ]
     return [
-        _design(
-            name, unit, factors, compare_models(signs, table(value), letters, blocked=whole), order, blocks, whole=whole
-        )
-        for name, unit, value in responses
+        _design(name, unit, factors, choice_of(value), order, blocks, whole=whole) for name, unit, value in responses
     ], ""
 
 

@@ -15,6 +15,7 @@ from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
 from weir_lab.report.sections.comparisons.corners import corner_blocks
+from weir_lab.theory.factorial import ErrorOf
 from weir_lab.theory.linear import Estimate
 from weir_lab.theory.stats import FALSE_DISCOVERIES, benjamini_hochberg
 from weir_lab.theory.units import number
@@ -45,8 +46,20 @@ __all__ = [
 _OUTLIER_LEVEL = 0.05
 # An effect with less of the variation matters to nobody, however surely it is there.
 _NEGLIGIBLE_PERCENT = 1.0
+# What follows from unequal spreads, by what intervals of effects rest on.
+_NOISE = {
+    ErrorOf.POOLED: "effects share the noise of the widest cells",
+    ErrorOf.BLOCKS: "each effect has the error of its own values block by block",
+    ErrorOf.CELLS: "each effect has the error of its cells' own spreads, with fewer degrees of freedom",
+}
 # Spreads are called unequal at this level, and from this ratio of standard deviations on.
 _SPREAD_LEVEL, _SPREAD_MIN = 0.01, 3.0
+
+# S3 and S5 analysed what their middlewares saw, as the raw values that they printed show.
+_IN_PROXIES = (
+    " The study took its response times in the middlewares; ours are the clients', which in a closed loop follow from throughput. So "
+    "shares of the two need not agree."
+)
 
 # Names in the printed tables -> settings.
 _FACTORS = {"memcached servers": "servers", "middlewares": "proxies", "worker threads per middleware": "workers"}
@@ -100,9 +113,7 @@ def estimates_of(read: FactorialAnalysis) -> dict[str, Estimate]:
     for effect in read.effects:
         interval = effect.interval
         if interval is not None and effect.term != "I":
-            pooled = interval.standard_error == read.sd_effect
-            freedom = float(read.freedom if pooled else read.repetitions - 1)
-            found[effect.term] = Estimate(effect.effect, interval.standard_error, freedom)
+            found[effect.term] = Estimate(effect.effect, interval.standard_error, interval.freedom)
     return found
 
 
@@ -270,7 +281,8 @@ def _table(task: Task, workload: str, design: TwoLevelDesign, shown: set[tuple[s
         "share: of the variation around the mean (importance); significant, exploratory: an effect on the scale that is read, with a false "
         f"discovery rate of {100 * FALSE_DISCOVERIES:g} % over all tables of the section. Read: "
         + str(design.choice.scale)
-        + ".",
+        + "."
+        + (_IN_PROXIES if printed and "response" in design.response else ""),
         (
             "Term",
             "Factors",
@@ -410,8 +422,7 @@ def _unequal_text(design: TwoLevelDesign, found: Unequal) -> str:
 
     return (
         f"the spread is unequal (standard deviation {at(found.narrowest, found.sds[0])}, {at(found.widest, found.sds[1])}; "
-        f"Bartlett p {'< 0.001' if found.p < 0.001 else f'= {found.p:.3f}'}): one error for all effects is too large for "
-        "some and too small for others"
+        f"Bartlett p {'< 0.001' if found.p < 0.001 else f'= {found.p:.3f}'}), so {_NOISE[design.read.error_of]}"
     )
 
 
@@ -425,7 +436,9 @@ def outlying(fit: FactorialAnalysis) -> list[tuple[int, int]]:
     squares = float((fit.residuals**2).sum())
     if freedom < 2 or squares <= 0.0:
         return []
-    own = fit.residuals**2 / (squares * (repetitions - 1) / repetitions / freedom)
+    leverage = 1.0 / repetitions if fit.fit is None else fit.fit.layout.leverage.reshape(fit.residuals.shape)
+    left = 1.0 - np.asarray(leverage)
+    own = fit.residuals**2 / (squares * left / freedom)
     with np.errstate(divide="ignore"):
         outside = np.sqrt(own * (freedom - 1) / np.maximum(0.0, freedom - own))
     p_values = 2.0 * stdtr(freedom - 1, -outside) * own.size
@@ -451,7 +464,7 @@ def _outliers(task: Task, workload: str, design: TwoLevelDesign) -> list[Block]:
         parts.append(f"block {run.run.meta.repetition} at {cell_words(readings)} ({off} {unit}; {flags})")
     head = f"{workload.capitalize()}, {design.response}: "
     if not parts:
-        return [Text(f"{head}no run is further from the mean of its cell than chance explains.", note=True)]
+        return [Text(f"{head}no run is shown to be further from the mean of its cell than chance explains.", note=True)]
     return [Text(f"{head}further from the mean of their cells than chance explains are {', '.join(parts)}.", note=True)]
 
 

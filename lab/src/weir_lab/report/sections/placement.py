@@ -138,11 +138,11 @@ def summary(task: Task) -> str:
     even = [servers for servers in counted if servers not in uneven]
     parts = [
         f"{way} on {listed([str(one) for one in of])} servers"
-        for way, of in (("unevenly", uneven), ("evenly", even))
+        for way, of in (("fall unevenly", uneven), ("are not shown to fall unevenly", even))
         if of
     ]
     alone = ", the only number that was counted" if len(counted) == 1 else ""
-    return f"Keys fall {' and '.join(parts)}{alone}."
+    return f"Keys {' and '.join(parts)}{alone}."
 
 
 def conclusions(task: Task) -> dict[str, str]:

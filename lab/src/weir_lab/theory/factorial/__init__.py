@@ -7,11 +7,12 @@ With one run per cell (r = 1) there is no error to compare with: effects are sho
 Reference for all: Jain, The Art of Computer Systems Performance Analysis, ch. 17-18 and 21.
 """
 
-from weir_lab.theory.factorial.analysis import Effect, Estimate, FactorialAnalysis, analyse_factorial
+from weir_lab.theory.factorial.analysis import Effect, ErrorOf, Estimate, FactorialAnalysis, analyse_factorial
 from weir_lab.theory.factorial.checks import ModelChoice, ResidualChecks, Scale, check_residuals, compare_models
 
 __all__ = [
     "Effect",
+    "ErrorOf",
     "Estimate",
     "FactorialAnalysis",
     "ModelChoice",

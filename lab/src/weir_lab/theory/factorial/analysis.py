@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -18,20 +19,31 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Effect", "Estimate", "FactorialAnalysis", "analyse_factorial"]
+__all__ = ["Effect", "ErrorOf", "Estimate", "FactorialAnalysis", "analyse_factorial"]
 
 FACTORS_MAX = 12
+# With fewer repetitions one loud cell looks like noise of all: blocks share what its two runs differ by, and no check of spreads sees it.
+_CHECKED_MIN = 3
+
+
+class ErrorOf(StrEnum):
+    """What an effect's interval rests on: one error of all cells, its own values block by block, or the spread of each cell."""
+
+    POOLED = "pooled"
+    BLOCKS = "blocks"
+    CELLS = "cells"
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its standard error and two-sided interval, in the unit of the response."""
+    """A number with its standard error, the degrees of freedom of that, and its two-sided interval, in the unit of the response."""
 
     value: float
     standard_error: float
     low: float
     high: float
     level: float
+    freedom: float
 
 
 @dataclass(frozen=True)
@@ -57,8 +69,11 @@ class FactorialAnalysis:
 
     ``residuals`` has one row per cell, ``predicted`` is the cell mean; ``freedom`` of the error is 2^k (r-1). ``sd_error`` and
     ``sd_effect`` = sd_error / sqrt(2^k r) are None when r = 1. Where repetitions are blocks, ``ss_blocks`` (SSB) is what they have in
-    common, taken out of error and residuals, and (2^k - 1)(r-1) degrees of freedom are left; it is None otherwise. Where blocks are
-    known and cells differ in spread, an effect's interval comes from its own values block by block.
+    common, taken out of error and residuals, and (2^k - 1)(r-1) degrees of freedom are left; it is None otherwise.
+
+    Where cells differ in spread, effects have one standard error all the same, but fewer degrees of freedom, and are no longer independent.
+    So an effect's interval comes then from its own values block by block; where there are no blocks, or only two runs of a cell, from the
+    spread of each cell. ``error_of`` says which.
     """
 
     factors: tuple[str, ...]
@@ -79,6 +94,7 @@ class FactorialAnalysis:
     fit: Fit | None = None
     """Cells, and blocks if there are any, by least squares; None with one run per cell."""
     ss_blocks: float | None = None
+    error_of: ErrorOf = ErrorOf.POOLED
 
     @property
     def percent_blocks(self) -> float | None:
@@ -96,6 +112,19 @@ class FactorialAnalysis:
             if effect.term == term:
                 return effect
         raise KeyError(f"No term {term}; there are {', '.join(effect.term for effect in self.effects)}.")
+
+    def difference(self, term: str, other: str, sign: float = 1.0) -> Estimate:
+        """A term's q less ``sign`` times another's, with the error that effects have here: their noise may come from the same cells."""
+        if self.fit is None:
+            raise ValueError("One run per cell leaves no error to judge by: repeat the cells.")
+        cells = len(self.levels)
+        columns = (self._signs(term) - sign * self._signs(other)) / cells
+        return _contrast(self.fit, columns, self.error_of, self.level)
+
+    def _signs(self, term: str) -> NDArray[np.float64]:
+        """The column of the sign table."""
+        places = [self.factors.index(name) for name in _letters(term, self.factors)] if term != "I" else []
+        return np.asarray(self.levels[:, places].prod(axis=1))
 
     def contrast(self, weights: Mapping[str, float], level: float | None = None) -> Estimate:
         """Sum of h q over terms: standard error s_e sqrt(sum h^2 / (2^k r))."""
@@ -129,7 +158,7 @@ class FactorialAnalysis:
         chosen = self.level if level is None else level
         error = self.sd_error * math.sqrt(variance_share)
         reach = _quantile(chosen, self.freedom) * error
-        return Estimate(value, error, value - reach, value + reach, chosen)
+        return Estimate(value, error, value - reach, value + reach, chosen, float(self.freedom))
 
 
 def analyse_factorial(
@@ -139,6 +168,7 @@ def analyse_factorial(
     level: float = 0.95,
     *,
     blocked: bool = False,
+    checked: bool = False,
 ) -> FactorialAnalysis:
     """Full model of a 2^k r design.
 
@@ -154,12 +184,14 @@ def analyse_factorial(
         Confidence level of the intervals.
     blocked
         Whether each column is a block, whose runs were made close in time: what its cells have in common is then no error.
+    checked
+        Whether spreads of cells are compared without blocks, too. Textbooks take them for equal there.
 
     Notes
     -----
     q_j = (1/2^k) sum_i x_ij ybar_i with the sign table x; SS_j = 2^k r q_j^2; s_e^2 = SSE / (2^k (r-1)); one standard error for all
-    effects, s_e / sqrt(2^k r). Least squares of cells and blocks is `theory.linear`'s.
-    Assumes errors that are independent, normal, and of equal spread in all cells: `check_residuals`.
+    effects, s_e / sqrt(2^k r). Least squares of cells and blocks is `theory.linear`'s. Errors are taken for independent and normal
+    (`check_residuals`). Where cells differ in spread, degrees of freedom are Satterthwaite's (Biometrics Bulletin 2, 1946), over cells.
 
     >>> result = analyse_factorial([[-1, -1], [1, -1], [-1, 1], [1, 1]], [[15], [45], [25], [75]])
     >>> [effect.effect for effect in result.effects]
@@ -187,18 +219,16 @@ def analyse_factorial(
     sst = float(squares[1:].sum()) + (ss_blocks or 0.0) + sse
     sd_error = math.sqrt(sse / freedom) if freedom else None
     sd_effect = sd_error / math.sqrt(cells * repetitions) if sd_error is not None else None
-    # Without one spread for all cells, the blocks' own values of an effect are alike all the same.
-    by_block = made if blocked and made is not None and not spread_of(made).equal else None
+    error_of = _error_of(made, repetitions, blocked=blocked) if blocked or checked else ErrorOf.POOLED
     effects = []
     for index, subset in enumerate(subsets):
         value, interval = float(q[index]), None
-        if by_block is not None and subset:
-            own = by_block.contrast_by_block(dict(enumerate((signs[:, index] / cells).tolist())))
-            reach = _quantile(level, own.freedom) * own.standard_error
-            interval = Estimate(value, own.standard_error, value - reach, value + reach, level)
-        elif sd_effect is not None:
+        if subset and made is not None:
+            interval = _contrast(made, signs[:, index] / cells, error_of, level)
+        elif sd_effect is not None and not blocked:
+            # Of the mean; with blocks it has the blocks' error, too, and none is given.
             reach = _quantile(level, freedom) * sd_effect
-            interval = Estimate(value, sd_effect, value - reach, value + reach, level)
+            interval = Estimate(value, sd_effect, value - reach, value + reach, level, float(freedom))
         share = None if not subset else 100.0 * float(squares[index]) / sst if sst > 0.0 else 0.0
         significant = None if interval is None else not interval.low <= 0.0 <= interval.high
         term = "".join(names[i] for i in subset) or "I"
@@ -221,7 +251,39 @@ def analyse_factorial(
         residuals,
         made,
         ss_blocks,
+        error_of,
     )
+
+
+def _error_of(made: Fit | None, repetitions: int, *, blocked: bool) -> ErrorOf:
+    if made is None or made.sse == 0.0:
+        return ErrorOf.POOLED
+    if blocked and repetitions < _CHECKED_MIN:
+        return ErrorOf.CELLS
+    if spread_of(made).equal:
+        return ErrorOf.POOLED
+    # Without one spread for all cells, the blocks' own values of an effect are alike all the same.
+    return ErrorOf.BLOCKS if blocked else ErrorOf.CELLS
+
+
+def _contrast(made: Fit, weights: NDArray[np.float64], error_of: ErrorOf, level: float) -> Estimate:
+    """A sum of weights × means of cells; weights add up to 0, and every cell has the same number of runs."""
+    named = dict(enumerate(weights.tolist()))
+    if error_of is ErrorOf.BLOCKS:
+        found = made.contrast_by_block(named)
+        value, error, freedom = found.value, found.standard_error, found.freedom
+    elif error_of is ErrorOf.POOLED:
+        found = made.contrast(named)
+        value, error, freedom = found.value, found.standard_error, float(found.freedom)
+    else:
+        layout = made.layout
+        own, squares = layout.own_freedom, layout.cell_sums(made.residuals**2)
+        parts = weights**2 / layout.counts * squares / own
+        total = float(parts.sum())
+        value, error = float(weights @ layout.cell_means(made.y)), math.sqrt(total)
+        freedom = min(float(made.freedom), total**2 / float((parts**2 / own).sum())) if total > 0.0 else made.freedom
+    reach = _quantile(level, freedom) * error
+    return Estimate(value, error, value - reach, value + reach, level, freedom)
 
 
 @lru_cache(maxsize=16)

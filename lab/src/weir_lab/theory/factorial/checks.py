@@ -115,18 +115,19 @@ def compare_models(
     level: float = 0.95,
     *,
     blocked: bool = False,
+    checked: bool = False,
 ) -> ModelChoice:
-    """Fit both scales and say which one the data ask for, and why; ``blocked`` as `analyse_factorial` has it.
+    """Fit both scales and say which one the data ask for, and why; ``blocked`` and ``checked`` as `analyse_factorial` has them.
 
     Logarithmic if the values span more than a factor of 10, or if the spread grows with the level (slope above 0.5
     with unequal spread). Additive if values span less than a factor of 3 and spreads are alike. Otherwise
     undecided, and physics decides.
     """
     y = np.asarray(observations, dtype=np.float64)
-    additive = analyse_factorial(levels, y, factors, level, blocked=blocked)
+    additive = analyse_factorial(levels, y, factors, level, blocked=blocked, checked=checked)
     if y.min() <= 0.0:
         return ModelChoice(additive, None, Scale.ADDITIVE, ("values are not all positive: there is no logarithm",))
-    logarithmic = analyse_factorial(levels, np.log(y), factors, level, blocked=blocked)
+    logarithmic = analyse_factorial(levels, np.log(y), factors, level, blocked=blocked, checked=checked)
     checks, on_log = check_residuals(additive), check_residuals(logarithmic)
     ratio = checks.range_ratio or 1.0
     reasons = [f"largest over smallest value: {ratio:.3g}"]

@@ -258,7 +258,21 @@ class Fit:
         layout = self.layout
         if layout.covariate_scale is not None:
             raise LayoutError("A level describes the runs as they were: fit it without the covariate.")
-        weights = self._level_weights(cells)
+        return self._random(self._level_weights(cells))
+
+    def contrast_apart(self, contrast: Mapping[Any, float]) -> Estimate:
+        """A sum of weights × means of cells that no blocks connect, as of two sweeps. Blocks count as a random sample, as in `level`.
+
+        Cells of one sweep share its blocks. To take all runs for independent would make the mean of several such changes too sure.
+        """
+        layout = self.layout
+        if layout.covariate_scale is not None:
+            raise LayoutError("Cells that no blocks connect are compared as they were: fit them without the covariate.")
+        return self._random(layout.weights_of(contrast)[layout.cell] / layout.counts[layout.cell])
+
+    def _random(self, weights: NDArray[np.float64]) -> Estimate:
+        """A weighted sum of runs with the error of runs and of blocks."""
+        layout = self.layout
         value, square, own = float(weights @ self.y), self.sse / self.freedom, float(weights @ weights)
         if layout.block is None or layout.basis[1].size == 0:
             return Estimate(value, math.sqrt(square * own), float(self.freedom))

@@ -112,7 +112,7 @@ class Within:
         if math.isinf(away):
             return 0.0 if away > 0.0 else 1.0
         if self.estimate.standard_error == 0.0:
-            return float(away < 0.0)
+            return float(away <= 0.0)
         return float(stdtr(self.estimate.freedom, -away / self.estimate.standard_error))
 
 
@@ -200,7 +200,7 @@ def _holds(questions: Sequence[Question]) -> float:
 
 
 def _fails(questions: Sequence[Question]) -> float:
-    return min(1.0, len(questions) * min((one.p_fails for one in questions), default=1.0))
+    return min(1.0, max(1, len(questions)) * min((one.p_fails for one in questions), default=1.0))
 
 
 def _times_more(questions: Sequence[Question], alpha: float) -> float:

@@ -199,10 +199,18 @@ class LogModel:
         return self.contrast({treatment: 1.0, baseline: -1.0})
 
     def contrast(self, weights: Mapping[Hashable, float]) -> Estimate:
-        """A sum of weights × logarithms of cells, weights adding up to 0, with the error that the check of equal spread allows."""
+        """A sum of weights × logarithms of cells, weights adding up to 0, with the error that the check of equal spread allows.
+
+        Where no blocks connect the cells, blocks count as a random sample: the larger error of that and of runs taken alone.
+        """
         chosen = self.fit_for([weights])
         spread = self.spread if chosen is self.fit else spread_of(chosen)
-        return own_or_pooled(chosen, weights, spread)[0]
+        found = own_or_pooled(chosen, weights, spread)[0]
+        if chosen is self.fit or not self.blocked or self.fit.layout.covariate_scale is not None:
+            return found
+        apart = self.fit.contrast_apart(weights)
+        error = max(found.standard_error, apart.standard_error)
+        return Estimate(found.value, error, min(found.freedom, apart.freedom))
 
     def pooled(self, cells: Sequence[Hashable]) -> Estimate:
         """Mean logarithm of several cells together, each with one weight; blocks count as a random sample, as in `level`.

@@ -12,7 +12,7 @@ simultaneous confidence intervals for multiple comparisons with the best", Ann. 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -56,6 +56,11 @@ class Plateau:
     log_mean: Estimate | None
     value: Interval | None
     times_more: float
+    against: tuple[_Against, ...] = field(default=(), repr=False, compare=False)
+
+    def times_at(self, alpha: float) -> float:
+        """How many times the runs would show the surest level at another level than 5 %; 1 where it is shown at that."""
+        return 1.0 if self.p <= alpha else _times_more(self.against, math.log(self.share), alpha)
 
     @property
     def first(self) -> Hashable | None:
@@ -94,13 +99,13 @@ def plateau_of(
     largest = max(levels, key=lambda level: means[level])
     if not shown:
         more = _times_more(known[surest].against, limit, alpha)
-        return Plateau(share, (), largest, least, None, None, more)
+        return Plateau(share, (), largest, least, None, None, more, known[surest].against)
     pooled = model.pooled(shown)
     values = [value for level in shown for value in model.values[level]]
     mean = math.fsum(math.fsum(model.values[level]) / len(model.values[level]) for level in shown) / len(shown)
     factor = math.exp(float(stdtrit(pooled.freedom, 1.0 - alpha / 2.0)) * pooled.standard_error)
     value = Interval(mean, mean / factor, mean * factor, len(values), 1.0 - alpha)
-    return Plateau(share, shown, largest, least, pooled, value, 1.0)
+    return Plateau(share, shown, largest, least, pooled, value, 1.0, known[surest].against)
 
 
 def _fit_for(model: LogModel, levels: Sequence[Hashable]) -> tuple[Fit, Spread]:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from weir_lab.design import Engine, RequestPath
 from weir_lab.report.common import cell_words, level_words, spread_text
 from weir_lab.report.numbers.comparing import throughput_of
 from weir_lab.report.numbers.readings import OPERATION_NAMES
@@ -50,12 +51,14 @@ TOO_FEW = "two levels with two runs each are needed"
 class Asked:
     """Questions that the data are to answer, all of them for the claim to hold.
 
-    ``evidence`` writes what was found, with intervals of the level 1 - alpha that it is given. ``runs`` is the least number per cell.
+    ``evidence`` writes what was found, with intervals of the level 1 - alpha that it is given, and where it ``says_missing`` what it takes
+    to know. ``runs`` is the least number per cell.
     """
 
     questions: tuple[Question, ...]
     evidence: Callable[[float], str]
     runs: int
+    says_missing: bool = False
 
 
 @dataclass(frozen=True)
@@ -122,10 +125,19 @@ def pairs_text(claim: Ruled, found: Compared) -> str:
     one_run = f"; {count_text(found.left_out, 'pair')} left out, with one run of a cell" if found.left_out else ""
     ends = [level_words(factor, cell.level(factor)) for cell in (first.base, first.other)]
     others = cell_words(first.base, without=factor)
-    shown = f"{ends[0]} to {ends[1]}{f', {others}' if others else ''}"
+    shown = f"{ends[0]} to {ends[1]}{_with_them(factor, first)}{f', {others}' if others else ''}"
     if len(pairs) == 1:
         return f"{shown}{one_run}"
     return f"mean of {len(pairs)} pairs that differ in {factor.replace('_', ' ')} alone, such as {shown}{one_run}"
+
+
+def _with_them(factor: str, pair: Pair) -> str:
+    """What a factor changes beside itself: readers of the split engine are those of a server, so more servers have more."""
+    base, other = pair.base.settings, pair.other.settings
+    if factor != "servers" or base.engine is not Engine.SPLIT or base.path is not RequestPath.PROXY or not base.readers:
+        return ""
+    crews = [one.servers * (one.readers or 0) * one.proxies for one in (base, other)]
+    return f" (and so {crews[0]} to {crews[1]} readers)"
 
 
 def _spread_text(found: Compared, value: Callable[[Reading], float | None], percent: float) -> str:

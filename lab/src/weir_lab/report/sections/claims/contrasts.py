@@ -12,7 +12,7 @@ from scipy.special import stdtrit
 from weir_lab.report.numbers.comparing import cell_key, model_of
 from weir_lab.report.sections import traces
 from weir_lab.theory.laws import cycle_law
-from weir_lab.theory.linear import Estimate, LayoutError, Within
+from weir_lab.theory.linear import Estimate, LayoutError, Question, Within
 from weir_lab.theory.stats import mean_interval
 
 if TYPE_CHECKING:
@@ -50,20 +50,33 @@ class Pair:
 
 @dataclass(frozen=True)
 class AtMaximum:
-    """A question to a maximum: nothing may be said of it before a level is shown to reach the plateau."""
+    """A question to a maximum: nothing may be said of it before a level is shown to reach the plateau.
+
+    A curve that may go on beyond its last level has no maximum yet, but its maximum is no less than that level: where a question asks
+    whether it is ``at_least`` something, that may hold.
+    """
 
     maximum: Maximum
-    within: Within | None
+    within: Question | None
+    at_least: bool = False
+
+    @property
+    def may_be_more(self) -> bool:
+        """Whether what is known is only that the maximum is no less."""
+        return (
+            self.at_least and not self.maximum.shown and self.maximum.plateau is not None and self.maximum.plateau.shown
+        )
 
     @property
     def p_holds(self) -> float:
         """The larger of both."""
-        return max(self._p, self.within.p_holds) if self.within else 1.0
+        known = self.maximum.shown or self.may_be_more
+        return max(self._p, self.within.p_holds) if self.within and known else 1.0
 
     @property
     def p_fails(self) -> float:
         """The larger of both."""
-        return max(self._p, self.within.p_fails) if self.within else 1.0
+        return max(self._p, self.within.p_fails) if self.within and self.maximum.shown else 1.0
 
     def interval(self, alpha: float) -> tuple[float, float]:
         """Of the plateau's mean."""
@@ -71,8 +84,16 @@ class AtMaximum:
 
     def times_more(self, alpha: float) -> float:
         """Until both are decided."""
-        plateau = self.maximum.plateau.times_more if self.maximum.plateau else 1.0
-        return max(plateau, self.within.times_more(alpha) if self.within else 1.0)
+        if self.within is None or not (self.maximum.shown or self.maximum.more_runs is not None):
+            return math.inf
+        plateau = self.maximum.plateau.times_at(alpha) if self.maximum.plateau else 1.0
+        return max(plateau, self.within.times_more(alpha))
+
+    def doubt(self, alpha: float) -> str:
+        """Where the interval lies on one side and yet nothing is said: that these levels are the maximum is less sure than is asked."""
+        if self._p <= alpha or self.within is None or min(self.within.p_holds, self.within.p_fails) > alpha:
+            return ""
+        return f"; that these levels reach the plateau has p = {self._p:.2g} alone, and {alpha:.2g} is asked"
 
     @property
     def _p(self) -> float:

@@ -29,9 +29,9 @@ __all__ = ["FAMILY_TEXT", "RULES", "Held", "judge_set"]
 
 FAMILY_TEXT = (
     "Each is judged by the interval of its own contrast, one factor changed alone, against limits that were fixed before the data. The "
-    "levels of the intervals are Holm's: with 95 % none of the verdicts on conclusions is wrong, and with 95 % none of those on what was "
-    "expected: two families, each with its own 5 %. p is adjusted so, too. How many runs would tell goes by the value that was found. All "
-    "other comparisons of this page are exploratory."
+    "chance that any verdict on a conclusion is wrong is at most 5 % (Holm). So it is for verdicts on what was expected, and for runs that "
+    "confirm. p values are adjusted in the same way; a verdict without one follows from the design. How many runs would tell goes by the "
+    "value that was found. All other comparisons of this page are exploratory."
 )
 RULES = {**_RULES, **SHAPE_RULES}
 
@@ -95,6 +95,6 @@ def _known(claim: Ruled, known: Known) -> Finding:
 
 def _judged(claim: Ruled, asked: Asked, found: Conclusion) -> Finding:
     evidence = f"{asked.evidence(found.alpha)}; intervals of {100.0 * (1.0 - found.alpha):.4g} %"
-    if found.answer is Answer.CANNOT_TELL:
+    if found.answer is Answer.CANNOT_TELL and not asked.says_missing:
         evidence += f"; {more_text(found.times_more, asked.runs)}"
     return Finding(claim.name, claim.text, found.answer.value, evidence, found.p)

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weir_lab.records.formats import STAGES
@@ -71,6 +72,7 @@ from weir_lab.report.sections.claims.contrasts import (
     within_percent,
 )
 from weir_lab.report.sections.comparisons.corners import pair_changes_text
+from weir_lab.report.sections.comparisons.plateaus import stops_of
 from weir_lab.report.sections.effects import designs_of, estimates_of
 from weir_lab.theory.linear import Counted, Estimate, LayoutError, Within
 from weir_lab.theory.units import count_text, number, rate
@@ -82,6 +84,7 @@ if TYPE_CHECKING:
     from weir_lab.report.common import Task
     from weir_lab.report.numbers.readings import CellReadings, Reading
     from weir_lab.report.numbers.sweeps import TwoLevelDesign
+    from weir_lab.theory.factorial import FactorialAnalysis
 
 __all__ = ["RULES", "against_number"]
 
@@ -96,9 +99,24 @@ def _against_link(task: Task, cells: Sequence[CellReadings], low: float, high: f
         return Known(CANNOT_TELL, "these runs were made without limited links; make them on netns")
     maximum = maximum_of(cells, task.margins.maximum)
     bound = tightest_of(maximum.cell, task.first.study.topology.built_links)
-    return _asked_of_maximum(
+    asked = _asked_of_maximum(
         task, maximum, bound.requests_per_s, low, high, f"what the {bound.tier} carry", bound.by_text
-    ), bound
+    )
+    others = _below_text(task, cells, maximum, bound.requests_per_s)
+    return replace(asked, evidence=lambda alpha: asked.evidence(alpha) + others), bound
+
+
+def _below_text(task: Task, cells: Sequence[CellReadings], maximum: Maximum, against: float) -> str:
+    """Series that stop below the maximum that a claim is about, and why: ``; 8 workers stop at 61 % of it, where the workers limit``."""
+    parts = []
+    for stop in stops_of(task):
+        own = [cell for one in stop.series for cell in one.cells]
+        if not stop.shown or any(cell not in cells or cell in maximum.cells for cell in own):
+            continue
+        share = number(100.0 * stop.maximum.throughput / against, 0)
+        limit = f", where the {stop.limit.station} limit" if stop.limit.station else ""
+        parts.append(f"{stop.names} stop at {share} % of it{limit}")
+    return "".join(f"; {one}" for one in parts)
 
 
 def _asked_of_maximum(
@@ -107,21 +125,30 @@ def _asked_of_maximum(
     """Whether the maximum over a number lies between two limits, on logarithms; ``what`` names the number, ``by`` says what it goes by."""
     logs = _log_mean(task, maximum)
     ratio = None if logs is None else Estimate(logs.value - math.log(against), logs.standard_error, logs.freedom)
-    question = AtMaximum(maximum, None if ratio is None else Within(ratio, low, high))
+    question = AtMaximum(maximum, None if ratio is None else Within(ratio, low, high), at_least=math.isinf(high))
 
     def evidence(alpha: float) -> str:
-        if ratio is None:
-            return f"the maximum cannot be decided: {maximum.largest_text}"
+        if ratio is None or not (maximum.shown or question.may_be_more):
+            return f"the maximum cannot be decided: {maximum.text}"
         ends = [100.0 * math.exp(min(one, 700.0)) for one in (ratio.value, *question.interval(alpha))]
         shares = [number(one, 1) for one in ends]
-        clients = count_text(maximum.cell.settings.clients, "client")
+        clients, found = (
+            count_text(maximum.cell.settings.clients, "client"),
+            rate(math.exp(logs.value) if logs else 0.0),
+        )
+        whose = (
+            f"the maximum, {found} requests/s from {clients} on (mean of {count_text(len(maximum.cells), 'level')}),"
+        )
+        if not maximum.shown:
+            whose = f"throughput at {clients}, {found} requests/s, which more clients may exceed,"
+        fallen = f"; {maximum.fall_text}" if maximum.fall_text else ""
+        whole = f"{rate(against)}{f' requests/s, {by}' if by else ''}"
         return (
-            f"the maximum, {rate(math.exp(logs.value) if logs else 0.0)} requests/s from {clients} on (mean of "
-            f"{count_text(len(maximum.cells), 'level')}), is {shares[0]} % ({shares[1]} to {shares[2]}) of {what} "
-            f"({rate(against)}{f' requests/s, {by}' if by else ''}); it holds {_limits_text(low, high)}"
+            f"{whose} is {shares[0]} % ({shares[1]} to {shares[2]}) of {what} ({whole}){fallen}; it holds "
+            f"{_limits_text(low, high)}{question.doubt(alpha)}"
         )
 
-    return Asked((question,), evidence, fewest(maximum.cells or (maximum.cell,)))
+    return Asked((question,), evidence, fewest(maximum.cells or (maximum.cell,)), says_missing=not maximum.shown)
 
 
 def _limits_text(low: float, high: float) -> str:
@@ -260,14 +287,7 @@ def _most_variation(claim: Ruled, task: Task, _cells: Sequence[CellReadings]) ->
     if design is None or own is None:
         return Known(NO_DATA, "no 2^k r table could be made")
     questions = [
-        Within(
-            Estimate(
-                abs(own.value) - abs(one.value),
-                math.hypot(own.standard_error, one.standard_error),
-                min(own.freedom, one.freedom),
-            ),
-            0.0,
-        )
+        Within(_larger_by(design.read, own.value, term, name, one.value), 0.0)
         for name, one in effects.items()
         if name != term
     ]
@@ -280,6 +300,13 @@ def _most_variation(claim: Ruled, task: Task, _cells: Sequence[CellReadings]) ->
     )
     scale = " on logarithms" if design.on_logarithms else ""
     return Asked(tuple(questions), lambda _: f"shares of the variation{scale}: {reported}", design.read.repetitions)
+
+
+def _larger_by(read: FactorialAnalysis, own: float, term: str, other: str, value: float) -> Estimate:
+    """How much larger an effect is than another, whatever their signs: both may have their noise from the same cell."""
+    sign = math.copysign(1.0, own)
+    found = read.difference(term, other, sign * math.copysign(1.0, value))
+    return Estimate(sign * found.value, found.standard_error, found.freedom)
 
 
 def _effect_sign(claim: Ruled, task: Task, _cells: Sequence[CellReadings]) -> Asked | Known:
@@ -324,7 +351,7 @@ def _longest_stage(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> A
 
     def evidence(alpha: float) -> str:
         if not maximum.cells:
-            return f"the maximum cannot be decided: {maximum.largest_text}"
+            return f"the maximum cannot be decided: {maximum.text}"
         ends = [
             number(math.exp(min(one, 700.0)), 2)
             for one in (ratios[nearest].value, *Within(ratios[nearest]).interval(alpha))
@@ -334,7 +361,7 @@ def _longest_stage(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> A
             f"{ends[2]}) as long in stage {stage} as in stage {nearest}, the next"
         )
 
-    return Asked(questions, evidence, fewest(on))
+    return Asked(questions, evidence, fewest(on), says_missing=not maximum.shown)
 
 
 def _stage_ratio(stage: str, other: str, operation: str | None) -> Callable[[Reading], float | None]:

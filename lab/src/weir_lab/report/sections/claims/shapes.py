@@ -156,7 +156,7 @@ def _longest_stages(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> 
 
     def evidence(alpha: float) -> str:
         if not maximum.cells:
-            return f"the maximum cannot be decided: {maximum.largest_text}"
+            return f"the maximum cannot be decided: {maximum.text}"
         known = [stages for run in on[0].runs if (stages := run.stages_s()) is not None]
         order = sorted(STAGES, key=lambda stage: -sum(one[stage] for one in known))
         low, high = (number(math.exp(min(end, 700.0)), 2) for end in Within(ratios[nearest]).interval(alpha))
@@ -165,7 +165,8 @@ def _longest_stages(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> 
             f"long as stage {nearest[1]}"
         )
 
-    return Asked(tuple(AtMaximum(maximum, Within(one, 0.0)) for one in ratios.values()), evidence, fewest(on))
+    questions = tuple(AtMaximum(maximum, Within(one, 0.0)) for one in ratios.values())
+    return Asked(questions, evidence, fewest(on), says_missing=not maximum.shown)
 
 
 def _ratio(stage: str, other: str) -> Callable[[Reading], float | None]:
@@ -209,7 +210,8 @@ def _saturates_at(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> As
         AnyOf(tuple(Within(one, limit) for one in inside.values())),
         *(Within(one, -math.inf, limit) for one in below.values()),
     )
-    return Asked(questions, evidence, fewest([*inside, *below]))
+    # A plateau of one level is held against itself; whether it is one counts in any case.
+    return Asked(tuple(AtMaximum(maximum, one) for one in questions), evidence, fewest([*inside, *below]))
 
 
 def _against(cell: CellReadings, plateau: Sequence[CellReadings]) -> dict[Hashable, float]:
