@@ -1,6 +1,7 @@
 """Sweeps of a system of devices whose numbers are known: what it does is simulated event by event, with workers that are held.
 
-`SYSTEM` is the truth, `measured` what it does with this many workers and clients, `write_networks` its runs as a testbed leaves them.
+`SYSTEM` is the truth, `measured` what it does with this many workers and clients, `write_networks` its runs as a testbed leaves them:
+through the pool engine, through the split engine with as many readers, or without a proxy.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from synthetic import EXECUTABLES, SECOND, distribution, phase, run_meta
-from weir_lab.design import Role, load_study, schedule
+from weir_lab.design import RequestPath, Role, load_study, schedule
 from weir_lab.records import CpuRecord, RoleCpu, SweepMeta, Verdict, runs_folder, write_json
 from weir_lab.records.formats import STAGES
 from weir_lab.records.formats.seen import ThreadsUse
@@ -55,14 +56,13 @@ title = "A system of known devices"
 question = "What does it do?"
 hypothesis = "It does what its devices allow."
 [fixed]
-path = "proxy"
-engine = "pool"
+{path}
 value_size_bytes = 4096
 write_ratio = 0.0
 servers = 1
 keys = 100
 [factors]
-workers = [2, 8]
+{crew}
 clients = [2, 4, 8, 16, 32, 64]
 [plan]
 repetitions = 5
@@ -73,38 +73,60 @@ measured_s = 10.0
 """
 
 
+# What a study says of its proxies, and what holds a request.
+KINDS = {
+    "pool": ('path = "proxy"\nengine = "pool"', "workers = [2, 8]"),
+    "split": ('path = "proxy"\nengine = "split"', "readers = [2, 8]"),
+    "direct": ('path = "direct"', ""),
+}
+
+
 @lru_cache(maxsize=64)
 def measured(workers: int, clients: int, link: float = 1.0) -> SimulatedSystem:
-    """What the truth does, where the link takes ``link`` times as long."""
+    """What the truth does, where the link takes ``link`` times as long; without workers there is no proxy."""
     devices = tuple(
         replace(one, service_s=one.service_s * (link if one.name == "server uplinks" else 1.0))
         for one in SYSTEM.devices
+        if workers or not one.name.startswith(("proxy", "network"))
     )
-    system = replace(SYSTEM, devices=devices, workers=workers)
+    system = replace(SYSTEM, devices=devices, workers=workers or None)
     return simulate_system(system, clients, REQUESTS, np.random.default_rng([workers, clients]))
 
 
 def write_networks(
-    folder: Path, *, odd: tuple[int, int] | None = None, wire: bool = True, stamps: bool = True, quotas: bool = True
+    folder: Path,
+    *,
+    kind: str = "pool",
+    odd: tuple[int, int] | None = None,
+    wire: bool = True,
+    stamps: bool = True,
+    quotas: bool = True,
 ) -> Study:
-    """Every run of the study. In the ``odd`` cell (workers, clients) a reply has twice as many bytes.
+    """Every run of the study, of one of `KINDS`. In the ``odd`` cell (workers, clients) a reply has twice as many bytes.
 
     Without ``wire``, ``stamps`` or ``quotas`` the records do not tell of them.
     """
     folder.mkdir(parents=True)
-    (folder / "study.toml").write_text(STUDY)
+    path, crew = KINDS[kind]
+    (folder / "study.toml").write_text(STUDY.format(path=path, crew=crew))
     made = load_study(folder / "study.toml")
     write_json(folder / "sweep.json", SweepMeta(executables=EXECUTABLES, command=["weir-lab", "run"]))
     for run in schedule(made):
-        key = (run.cell.settings.workers or 0, run.cell.settings.clients)
-        _write_run(runs_folder(folder) / run.name, made, run, 2.0 if key == odd else 1.0, (wire, stamps, quotas))
+        key = (_crew(run), run.cell.settings.clients)
+        seen = (wire, stamps and kind != "direct", quotas)
+        _write_run(runs_folder(folder) / run.name, made, run, 2.0 if key == odd else 1.0, seen)
     return made
+
+
+def _crew(run: ScheduledRun) -> int:
+    return run.cell.settings.workers or run.cell.settings.readers or 0
 
 
 def _write_run(folder: Path, made: Study, run: ScheduledRun, link: float, reported: tuple[bool, bool, bool]) -> None:
     folder.mkdir(parents=True)
     settings, (wire, stamps, quotas) = run.cell.settings, reported
-    truth = measured(settings.workers or 0, settings.clients, link)
+    truth = measured(_crew(run), settings.clients, link)
+    direct = settings.path is RequestPath.DIRECT
     noise = float(np.exp(np.random.default_rng([run.position, run.repetition]).normal(0.0, SPREAD)))
     rate = truth.throughput_per_s.mean * noise
     count = 700
@@ -114,14 +136,19 @@ def _write_run(folder: Path, made: Study, run: ScheduledRun, link: float, report
     roles = {
         role.value: RoleCpu(cpu_ns=int(device.service_s * QUOTA * count * 1e9))
         for role, device in zip((Role.CLIENT, Role.PROXY, Role.SERVERS), SYSTEM.devices, strict=False)
+        if not (direct and role is Role.PROXY)
     }
     sent = {tier: SYSTEM.device(f"{tier} uplinks").service_s * rate * 1e6 / 8 for tier, rate in LINKS_MBIT_S.items()}
     sent["server"] *= link
+    if direct:
+        del sent["proxy"]
     thread_ns = int(SYSTEM.device("network thread").service_s * count * 1e9)
     cpu = CpuRecord(
         start_unix_ns=1, interval_ns=duration_ns, roles=roles, cores=8, busy_ns=sum(one.cpu_ns for one in roles.values()),
         machines={f"{tier}-0": MachineUse(sent_bytes=int(one * count)) for tier, one in sent.items()} if wire else {},
-        threads={"proxy": {"weir-network": ThreadsUse(threads=1, cpu_ns=thread_ns, waited_ns=0, busiest_ns=thread_ns)}},
+        threads={} if direct else {
+            "proxy": {"weir-network": ThreadsUse(threads=1, cpu_ns=thread_ns, waited_ns=0, busiest_ns=thread_ns)}
+        },
     )  # fmt: skip
     write_json(folder / "cpu.json", cpu)
     if stamps:
@@ -135,6 +162,7 @@ def _write_run(folder: Path, made: Study, run: ScheduledRun, link: float, report
     machines = [
         MachineRecord(name=f"{tier}-0", address="10.0.0.1", link_mbit_s=rate, cpus=QUOTA if quotas else None)
         for tier, rate in LINKS_MBIT_S.items()
+        if tier in sent
     ]
     meta = run_meta(made, run)
     update = {

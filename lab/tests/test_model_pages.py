@@ -10,6 +10,7 @@ import pytest
 
 from synthetic_networks import CLIENTS, SYSTEM, WORKERS, measured, write_networks
 from weir_lab.bench.network.namespaces import Link
+from weir_lab.design import Engine
 from weir_lab.design.whole.sets import DEFAULT_MARGINS, SectionSpec
 from weir_lab.records.places import MachineRecord, TestbedRecord
 from weir_lab.report.common import Task, series_of
@@ -22,7 +23,7 @@ from weir_lab.report.sections.models import layouts
 from weir_lab.report.sections.models.counted import built_delays, burst_s, devices_of
 from weir_lab.report.sections.models.drawn import drawing
 from weir_lab.report.sections.models.layouts import fits_of
-from weir_lab.report.sections.models.networks import point
+from weir_lab.report.sections.models.networks import point, simulation_text
 from weir_lab.report.sections.models.open_stations import loads_of, open_models
 from weir_lab.report.sections.models.printed import printed_networks, printed_open
 from weir_lab.report.sections.models.twice import sentence, twice_at
@@ -106,6 +107,57 @@ def test_half_of_the_cells_are_held_out_by_rule_and_predicted(sweep: SweepReadin
     )
 
 
+def test_without_a_proxy_a_layout_has_no_station_of_one(tmp_path: Path) -> None:
+    sweep = read(tmp_path, kind="direct")
+    (fit,) = fits_of((sweep,), DEFAULT_MARGINS)
+    assert (fit.layout.name, fit.layout.proxies, fit.layout.workers) == ("no proxy, 1 server, reads", 0, [0])
+    assert fit.notes == ()
+    assert fit.fitted is not None
+    assert {one.name for one in fit.fitted.system(64, None).devices} == {
+        one.name for one in SYSTEM.devices if not one.name.startswith(("proxy", "network"))
+    }
+    assert fit.fitted.outside_s == pytest.approx(SYSTEM.outside_s + SYSTEM.inside_s, rel=0.1)
+    assert len(fit.held_out) == 3
+    assert all(one.x_meeting.verdict is not Verdict.MISSED for one in fit.held_out)
+    made = models.build(task_of(sweep, ""))
+    assert [row[1] for row in table(made, "models-predicted").rows] == ["–"] * 6
+    assert "workers" not in {row[2] for row in table(made, "models-stations").rows}
+    assert not any(isinstance(one, Table) and one.name == "models-open" for one in made)
+
+
+def test_readers_of_the_split_engine_hold_a_read_as_workers_do_and_are_called_so(tmp_path: Path) -> None:
+    sweep = read(tmp_path, kind="split")
+    two, eight = fits_of((sweep,), DEFAULT_MARGINS)
+    assert [one.layout.name for one in (two, eight)] == [
+        "1 proxy, 1 server, reads, 2 readers",
+        "1 proxy, 1 server, reads, 8 readers",
+    ]
+    full = two.at(2, 64)
+    assert full is not None
+    assert full.solved.utilization["workers"] == pytest.approx(1.0, abs=0.02)
+    made = models.build(task_of(sweep, ""))
+    predicted = table(made, "models-predicted")
+    assert predicted.columns[1] == "Readers per proxy"
+    assert any(str(row[12]) == "readers, 100 %" for row in predicted.rows)
+    assert "readers" in {row[2] for row in table(made, "models-stations").rows}
+    assert "With twice the readers the model (" in words(made)
+    diagram = next(one for one in made if isinstance(one, Figure) and one.name == "models-diagram")
+    assert "a request holds its reader in here" in figure_html(diagram, 1)
+    assert "workers" not in str(predicted.rows)
+    cell = next(one for one in sweep.cells if (one.settings.readers, one.settings.clients) == (2, 64))
+    twice = twice_at((sweep,), cell, DEFAULT_MARGINS, "readers")
+    assert twice is not None
+    assert twice.station == "readers"
+
+
+def test_writes_of_the_split_engine_hold_no_reader(sweep: SweepReadings) -> None:
+    pooled = sweep.cells[0]
+    split = pooled.settings.model_copy(
+        update={"engine": Engine.SPLIT, "readers": 4, "workers": None, "write_ratio": 0.1}
+    )
+    assert layouts._crew(replace(pooled, cell=replace(pooled.cell, settings=split))) is None
+
+
 def test_a_device_that_took_more_in_one_cell_is_named_as_the_reason_of_its_miss(tmp_path: Path) -> None:
     (fit,) = fits_of((read(tmp_path, odd=ODD),), DEFAULT_MARGINS)
     odd = fit.at(*ODD)
@@ -125,7 +177,12 @@ def test_where_product_form_fails_in_what_it_saw_the_simulation_predicts(
     )
     (fit,) = fits_of.__wrapped__((sweep,), DEFAULT_MARGINS)
     assert fit.simulated
-    assert "A simulation event by event with constant times shows it" in point(fit)
+    assert "misses cells that it was fitted to, by up to 40.0 times the tolerance; the simulation predicts." in point(
+        fit
+    )
+    assert simulation_text([fit]).startswith(
+        "Where product form misses what it was fitted to, a simulation event by event predicts"
+    )
     full = fit.at(8, 64)
     assert full is not None
     assert full.solved.throughput_per_s == pytest.approx(measured(8, 64).throughput_per_s.mean, rel=0.1)
@@ -138,7 +195,8 @@ def test_where_product_form_fails_in_what_it_saw_the_simulation_predicts(
     monkeypatch.setattr(layouts, "worst_simulated", lambda *_: 100.0)
     (fit,) = fits_of.__wrapped__((sweep,), DEFAULT_MARGINS)
     assert not fit.simulated
-    assert "nor does a simulation" in point(fit)
+    assert "and so does the simulation" in point(fit)
+    assert simulation_text([fit]) == ""
     by_form = fit.twice(full, "server uplinks")
     assert by_form is not None
     assert "the model (product form, N = 64) says" in sentence(by_form)
@@ -366,8 +424,9 @@ def test_many_times_what_was_predicted_is_said_as_times_and_not_as_percents() ->
 
 def test_both_service_rates_are_said_and_rates_stand_as_they_were_measured(blocks: list[Block]) -> None:
     text = next(one for one in blocks if isinstance(one, Text) and one.text == "What the models say:")
-    opened = [point for point in text.points if "queue and service observed" in point]
-    assert opened
-    assert all("μ from the largest throughput" in one and "μ from the fewest clients" in one for one in opened)
+    (opened,) = (point for point in text.points if point.startswith("M/M/1 and M/M/m"))
+    assert re.search(r"of 16 response times \d+ are met, \d+ have no steady state", opened)
+    origins = {row[3] for row in table(blocks, "models-open").rows if row[2] != "observed"}
+    assert origins == {"largest throughput", "fewest clients"}
     assert "At the study's speed" not in table(blocks, "models-open").caption
     assert re.search(r"Whatever their intervals say, \d+ of \d+ lie within 5 % of throughput", " ".join(text.points))

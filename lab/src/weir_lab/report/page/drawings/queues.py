@@ -1,4 +1,4 @@
-"""A network of queues as a drawing: boxes with queues, arrows with visit ratios, a frame around what a worker waits for.
+"""A network of queues as a drawing: boxes with queues, arrows with visit ratios, a frame around what a worker or reader waits for.
 
 ::
 
@@ -113,10 +113,10 @@ def _frame_width(inside: list[Box]) -> float:
 
 
 def _framed(frame: Box, inside: list[Box], y: float) -> str:
-    """Queue and workers, with what a worker waits for beside it, in one frame."""
+    """Queue and workers (or readers), with what one of them waits for beside it, in one frame."""
     parts = [
         f'<rect class="g" x="{_MARGIN:g}" y="{y:g}" width="{_frame_width(inside):g}" height="{_HIGH + 34:g}" rx="6"/>',
-        f'<text class="x" x="{_MARGIN + 10:g}" y="{y + _HIGH + 29:g}">a request holds its worker in here</text>',
+        f'<text class="x" x="{_MARGIN + 10:g}" y="{y + _HIGH + 29:g}">a request holds its {frame.name.removesuffix("s")} in here</text>',
     ]
     x, top = _MARGIN + _GAP, y + 14.0
     parts.append(_arrow(_EDGE, x, top + _HIGH / 2, frame))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weir_lab.design import Engine, Role
+from weir_lab.design import Engine, RequestPath, Role
 from weir_lab.report.numbers.comparing import throughput_of
 from weir_lab.report.numbers.stations import CPU_QUOTAS, link_bounds
 from weir_lab.theory.fitting.devices import Device
@@ -48,7 +48,7 @@ def devices_of(cell: CellReadings, sweep: SweepReadings) -> tuple[tuple[Device, 
             cores = max(run.run.cpu.cores for run in cell.runs if run.run.cpu is not None)
             found.append(Device(SHARED, whole, servers=cores))
     else:
-        for tier, role in _ROLES.items():
+        for tier, role in _roles(cell.settings).items():
             spent = _mean(cell.of(lambda run, role=role: run.cpu_s(role)))  # type: ignore[misc]
             if spent is None:
                 missing.append(f"no CPU time of the {tier} machines is recorded")
@@ -57,7 +57,7 @@ def devices_of(cell: CellReadings, sweep: SweepReadings) -> tuple[tuple[Device, 
     thread = _mean(cell.of(_network_thread_s))
     if thread is not None:
         found.append(Device("network thread", thread, count=cell.settings.proxies, own=True))
-    elif cell.settings.engine is not Engine.EVENT:
+    elif cell.settings.engine is not Engine.EVENT and cell.settings.path is RequestPath.PROXY:
         missing.append("CPU time of the network thread is not recorded")
     if testbed is not None and sweep.links_built:
         links, by_payload = _links(cell, sweep, testbed)
@@ -83,6 +83,12 @@ def built_delays(testbed: TestbedRecord | None) -> tuple[float, float]:
 def burst_s(mbit_s: float) -> float:
     """Seconds' worth of a link of the testbed netns that pass at once after a pause: its buckets hold 4 ms, and 16 KiB at least."""
     return max(_BURST_S, 8 * _BURST_BYTES_MIN / (mbit_s * 1e6))
+
+
+def _roles(settings: Settings) -> dict[str, Role]:
+    """The tiers that a request meets."""
+    direct = settings.path is RequestPath.DIRECT
+    return {tier: role for tier, role in _ROLES.items() if not (direct and tier == "proxy")}
 
 
 def _cpus(tier: str, spent_s: float, settings: Settings, testbed: TestbedRecord) -> Device:
@@ -111,7 +117,7 @@ def _links(cell: CellReadings, sweep: SweepReadings, testbed: TestbedRecord) -> 
     settings, found, by_payload = cell.settings, [], False
     planned = sweep.study.topology.built_links
     payload = {bound.tier: bound for bound in link_bounds(settings, planned)}
-    for tier in _ROLES:
+    for tier in _roles(settings):
         name = f"{tier} uplinks"
         rates = [machine.link_mbit_s for machine in testbed.machines if machine.name.startswith(f"{tier}-")]
         known = [rate for rate in rates if rate is not None]

@@ -44,14 +44,15 @@ def drawing(task: Task, fits: Sequence[LayoutFit]) -> Figure | None:
         if fit.fitted is None or heavy is None:
             continue
         settings = heavy.cell.settings
-        at = f"{settings.population} clients" + (f", {settings.workers} workers per proxy" if heavy.workers else "")
+        crew = f", {settings.workers} workers per proxy" if heavy.workers and settings.workers else ""
+        at = f"{settings.population} clients{crew}"
         boxes = _boxes(fit, fit.fitted, heavy)
         if any(box.share is not None for box in boxes):
             panels.append(diagram_of(f"{fit.layout.name}, {at}", boxes))
     text = (
         "Drawn from the fitted networks. Each box: how many devices of how many servers, demand of a request D = V S, and the share of "
         "time in use, which the bar at its bottom has, too; strokes before it are its queue. A number at an arrow: visits of a request to "
-        "one of the devices. In the frame: what a request holds its worker for."
+        "one of the devices. In the frame: what a request holds its worker or reader for."
     )
     return figure(task, "diagram", "Networks of queues", panels, text)
 
@@ -70,7 +71,7 @@ def _boxes(fit: LayoutFit, fitted: Fitted, one: Predicted) -> tuple[Box, ...]:
     busy = one.solved.utilization[WORKERS]
     held = busy * one.workers / one.solved.throughput_per_s
     texts = (_count(proxies, one.workers // proxies), _ms("held ", held), _used(busy))
-    boxes.append(Box(WORKERS, texts, busy, 1.0 / proxies, frame=True))
+    boxes.append(Box(fit.layout.crew, texts, busy, 1.0 / proxies, frame=True))
     boxes += [_box(device, one.solved, inside=True) for device in devices if device.inside]
     boxes.append(Box("network", ("and kernels", "delay", _ms("", system.inside_s)), inside=True))
     return tuple(boxes)

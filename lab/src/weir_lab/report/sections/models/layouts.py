@@ -7,8 +7,10 @@
     16 workers         ?    f    ?    f    ?     f       ?: held out, and predicted
 
 Cells of one layout (a number of proxies and of servers, one workload) make one network, whatever the numbers of clients
-and workers. The fit sees every second cell of the table of clients and workers, the one with the fewest of both among
-them; no cell is chosen for what it shows. Start with `layouts_of` and `fits_of`.
+and workers. With the split engine a read holds one of the readers as a request holds a worker, and each number of
+readers is a layout: what a request costs the proxy changes with them. The fit sees every second cell of the table of
+clients and workers, the one with the fewest of both among them; no cell is chosen for what it shows. Start with
+`layouts_of` and `fits_of`.
 """
 
 from __future__ import annotations
@@ -19,12 +21,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from weir_lab.design import Engine, RequestPath
-from weir_lab.report.common import level_name, workload_name
+from weir_lab.report.common import OF_PROXIES, level_name, workload_name
 from weir_lab.report.numbers.comparing import level_of, response_of, throughput_of
 from weir_lab.report.sections.models.counted import built_delays, devices_of
-from weir_lab.report.sections.models.open_stations import held_s
+from weir_lab.report.sections.models.open_stations import held_s, workers_of
 from weir_lab.report.sections.models.words import no_miss
-from weir_lab.theory.fitting.devices import SeenCell, fit_devices, twice_of
+from weir_lab.theory.fitting.devices import WORKERS, SeenCell, fit_devices, twice_of
 from weir_lab.theory.fitting.meeting import Verdict, meeting_of
 from weir_lab.theory.fitting.simulated import simulate_fitted, simulate_twice, solved_by, worst_simulated
 from weir_lab.theory.units import count_text, number
@@ -51,6 +53,9 @@ _ALONG = {
     "path",
     "subject",
 }
+# What holds a request while it waits for servers, by engine, as `numbers.stations` names it.
+_CREWS = {Engine.POOL: "workers", Engine.SPLIT: "readers"}
+_WITHOUT = "no proxy"
 _POPULATIONS_MIN = 2
 # Of its error where product form fails, what a simulation may have at most to predict in its place.
 _BETTER = 0.5
@@ -62,7 +67,10 @@ _OTHER = 0.05
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Cells through one kind of proxies and servers with one workload; ``cells`` by workers of all proxies (0: none) and population."""
+    """Cells through one kind of proxies and servers with one workload; ``cells`` by workers of all proxies (0: none) and population.
+
+    ``crew`` is what the pages call those workers; ``proxies`` is 0 where clients ask the servers themselves.
+    """
 
     sweep: SweepReadings
     name: str
@@ -70,11 +78,20 @@ class Layout:
     proxies: int
     servers: int
     cells: dict[tuple[int, int], CellReadings]
+    crew: str = WORKERS
+
+    def named(self, station: str) -> str:
+        """A station of the network by the name that pages have for it."""
+        return self.crew if station == WORKERS else station
 
     @property
     def workers(self) -> list[int]:
         """Numbers of workers of all proxies together, ascending; a single 0 where requests hold none."""
         return sorted({workers for workers, _ in self.cells})
+
+    def line_name(self, workers: int) -> str:
+        """What a line of cells is called where the layout's name stands already."""
+        return level_name(self.crew, workers // self.proxies) if workers and self.crew == WORKERS else "measured"
 
     def line(self, workers: int) -> list[CellReadings]:
         """The cells with this many workers, by population."""
@@ -134,20 +151,27 @@ class LayoutFit:
             return None
         population = predicted.cell.settings.population
         system = self.fitted.system(population, predicted.workers or None)
-        if self.simulated:
-            return simulate_twice(system, population, station, _SIMULATED)
-        return twice_of(system, population, station)
+        found = (
+            simulate_twice(system, population, station, _SIMULATED)
+            if self.simulated
+            else twice_of(system, population, station)
+        )
+        named = self.layout.named
+        return replace(found, station=named(found.station), fullest_then=named(found.fullest_then))
 
 
 def layouts_of(sweeps: Sequence[SweepReadings]) -> list[Layout]:
-    """The layouts whose requests go through a proxy that tells its stages."""
+    """The layouts whose requests go through a proxy that tells its stages, or to the servers themselves."""
     found: dict[tuple[int, str, str], tuple[SweepReadings, dict[tuple[int, int], CellReadings]]] = {}
     for place, sweep in enumerate(sweeps):
         for cell in sweep.cells:
             settings = cell.settings
-            if settings.path is not RequestPath.PROXY or settings.is_open or cell.runs[0].proxy is None:
+            direct = settings.path is RequestPath.DIRECT
+            if settings.is_open or (cell.runs[0].proxy is None and not direct):
                 continue
-            others = [level_name(name, cell.level(name)) for name in sweep.varied if name not in _ALONG]
+            parting = [name for name in sweep.varied if name not in _ALONG and not (direct and name in OF_PROXIES)]
+            others = [_WITHOUT] if direct else []
+            others += [level_name(name, cell.level(name)) for name in parting]
             key = (place, workload_name(settings), ", ".join(others))
             found.setdefault(key, (sweep, {}))[1].setdefault((_crew(cell) or 0, settings.population), cell)
     return [_layout(sweep, key[1], key[2], cells) for key, (sweep, cells) in found.items()]
@@ -155,15 +179,21 @@ def layouts_of(sweeps: Sequence[SweepReadings]) -> list[Layout]:
 
 def _layout(sweep: SweepReadings, workload: str, others: str, cells: dict[tuple[int, int], CellReadings]) -> Layout:
     settings = next(iter(cells.values())).settings
-    machines = f"{level_name('proxies', settings.proxies)}, {count_text(settings.servers, 'server')}"
+    direct = settings.path is RequestPath.DIRECT
+    between = _WITHOUT if direct else level_name("proxies", settings.proxies)
+    machines = f"{between}, {count_text(settings.servers, 'server')}"
     known = [one for one in others.split(", ") if one and one not in machines]
-    return Layout(sweep, ", ".join([machines, workload, *known]), workload, settings.proxies, settings.servers, cells)
+    name = ", ".join([machines, workload, *known])
+    proxies = 0 if direct else settings.proxies
+    return Layout(sweep, name, workload, proxies, settings.servers, cells, _CREWS.get(settings.engine, WORKERS))
 
 
 def _crew(cell: CellReadings) -> int | None:
-    """Workers of all proxies, each of which holds one request at a time."""
+    """Workers or readers of all proxies, each of which holds one request at a time; writes of the split engine hold none."""
     settings = cell.settings
-    return settings.workers * settings.proxies if settings.engine is Engine.POOL and settings.workers else None
+    if settings.path is RequestPath.DIRECT or (settings.engine is Engine.SPLIT and settings.write_ratio > 0.0):
+        return None
+    return workers_of(cell)
 
 
 # The answer, its sentence and the page ask for the same fits.
@@ -235,7 +265,7 @@ def _predicted(
         solved = _with_constant_times(fitted, seen, solved)
     meetings = _meetings(cell, solved, margins)
     is_seen = layout.is_seen(key)
-    reason = "" if is_seen else _reason(fitted, seen, cell, solved, meetings, margins)
+    reason = "" if is_seen else _reason(fitted, seen, layout, key, solved, meetings, margins)
     held = cell.of(lambda run: None if (time := held_s(run)) is None else run.throughput * time)
     busy = sum(held) / len(held) / key[0] if held and key[0] else None
     return Predicted(cell, key[0], is_seen, solved, *meetings, reason, seen.devices, busy)
@@ -253,7 +283,8 @@ def _meetings(cell: CellReadings, solved: Solved, margins: Margins) -> tuple[Mee
 def _reason(
     fitted: Fitted,
     seen: SeenCell,
-    cell: CellReadings,
+    layout: Layout,
+    key: tuple[int, int],
     solved: Solved,
     meetings: tuple[Meeting, Meeting],
     margins: Margins,
@@ -261,6 +292,7 @@ def _reason(
     """Of a miss, the device that took more or less of a request than elsewhere, if the prediction with it is met."""
     if not any(one.verdict is Verdict.MISSED for one in meetings):
         return "; ".join(dict.fromkeys(text for text in map(no_miss, meetings) if text))
+    cell = layout.cells[key]
     expected = {one.name: one for one in fitted.system(seen.population, seen.workers).devices}
     own = fitted.with_counts(seen)
     off = [
@@ -283,7 +315,9 @@ def _reason(
             "exponential times, which product form needs, are not those of links and CPUs: simulated event by event with constant ones the "
             "prediction is not missed"
         )
-    why = f"neither what was counted here nor constant times explain it (fullest station: {solved.fullest})"
+    why = (
+        f"neither what was counted here nor constant times explain it (fullest station: {layout.named(solved.fullest)})"
+    )
     if solved.throughput_per_s > cell.mean_throughput:
         return f"too fast, and {why}: something waits that is no station here"
     return f"too slow, and {why}: requests cost less here than where the fit saw them"

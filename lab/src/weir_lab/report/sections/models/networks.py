@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weir_lab.report.common import figure, level_name, level_value, mark, method
+from weir_lab.report.common import figure, level_value, mark, method
 from weir_lab.report.numbers.comparing import response_of, throughput_of
 from weir_lab.report.page.blocks import Table, Text, Value
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Look, Mark, Panel
@@ -33,6 +33,7 @@ __all__ = [
     "light_of",
     "notes",
     "point",
+    "simulation_text",
     "stations_table",
     "table_of_cells",
     "total",
@@ -115,8 +116,8 @@ def point(fit: LayoutFit) -> str:
     held = fit.held_out
     if fit.fitted is None or not held:
         return f"{fit.layout.name}: {fit.problem or 'no cell was held out'}."
-    off_x = sum(abs(_error(one.solved.throughput_per_s, one.cell.mean_throughput)) for one in held) / len(held)
-    off_r = sum(abs(_error(one.solved.response_s, one.cell.mean_response_s)) for one in held) / len(held)
+    off_x = sum(abs(one.x_meeting.percent) for one in held) / len(held)
+    off_r = sum(abs(one.r_meeting.percent) for one in held) / len(held)
     return (
         f"{fit.layout.name}: fitted to {len(fit.predictions) - len(held)} cells, and held against {len(held)} others: throughput "
         f"{tally_text([one.x_meeting for one in held])}, on average {number(off_x, 1)} % off; response time "
@@ -128,18 +129,20 @@ def _form(fit: LayoutFit) -> str:
     """Where product form does not show what it was fitted to: by how much, and what predicts instead."""
     if fit.fitted is None or fit.fitted.shows_what_it_saw:
         return ""
-    worst = f"{number(fit.fitted.worst_seen, 1)} times what a prediction may be off"
+    worst = f"Product form misses cells that it was fitted to, by up to {number(fit.fitted.worst_seen, 1)} times the tolerance"
     if fit.simulated:
-        return (
-            f" Product form does not show all that it was fitted to (largest error {worst}). A simulation event by event with constant "
-            "times shows it with less than half of that error, and predictions come from that: it knows links that let a burst pass after "
-            "a pause, delays that are always the same, and clients that stay at their machine."
-        )
-    return f" Product form does not show all that it was fitted to (largest error {worst}); nor does a simulation with constant times."
+        return f" {worst}; the simulation predicts."
+    return f" {worst}, and so does the simulation."
 
 
-def _error(predicted: float, seen: float) -> float:
-    return 100.0 * (predicted / seen - 1.0)
+def simulation_text(fits: Sequence[LayoutFit]) -> str:
+    """What the simulation is that predicts where product form fails; empty where it predicts nowhere."""
+    if not any(fit.simulated for fit in fits):
+        return ""
+    return (
+        "Where product form misses what it was fitted to, a simulation event by event predicts, if it has less than half of that error: "
+        "times are constant, links let a burst pass after a pause, delays are always the same, and clients stay at their machine."
+    )
 
 
 def table_of_cells(task: Task, fits: Sequence[LayoutFit]) -> Table | None:
@@ -154,7 +157,7 @@ def table_of_cells(task: Task, fits: Sequence[LayoutFit]) -> Table | None:
                     level_value(one.cell, throughput_of, digits=0), Value(solved.throughput_per_s, digits=0), off(one.x_meeting),
                     "–" if one.seen else str(one.x_meeting.verdict), level_value(one.cell, response_of, 1e3),
                     Value(1e3 * solved.response_s), off(one.r_meeting), "–" if one.seen else str(one.r_meeting.verdict),
-                    f"{solved.fullest}, {number(100 * solved.utilization[solved.fullest], 0)} %" if solved.fullest else "–", one.reason,
+                    _fullest(fit, solved), one.reason,
                 )
             )  # fmt: skip
     if not rows:
@@ -164,11 +167,22 @@ def table_of_cells(task: Task, fits: Sequence[LayoutFit]) -> Table | None:
         "Networks of queues, predicted against measured. The fit saw every second cell of the table of clients and workers, and the cell "
         f"with the fewest of both; the others were held out, and they alone count. {rule_text(task)}",
         (
-            "Layout", "Workers per proxy", "N", "", "X measured (requests/s)", "X predicted", "X measured over predicted (%)", "X",
+            "Layout", _holders(fits), "N", "", "X measured (requests/s)", "X predicted", "X measured over predicted (%)", "X",
             "R measured (ms)", "R predicted (ms)", "R measured over predicted (%)", "R", "Fullest station", "Reason",
         ),
         tuple(rows),
     )  # fmt: skip
+
+
+def _fullest(fit: LayoutFit, solved: Solved) -> str:
+    share = solved.utilization.get(solved.fullest, 0.0)
+    return f"{fit.layout.named(solved.fullest)}, {number(100 * share, 0)} %" if solved.fullest else "–"
+
+
+def _holders(fits: Sequence[LayoutFit]) -> str:
+    """The column of what holds requests in a proxy."""
+    crews = dict.fromkeys(fit.layout.crew for fit in fits if fit.layout.workers != [0])
+    return f"{' or '.join(crews or [WORKERS]).capitalize()} per proxy"
 
 
 def _workers(layout: Layout, workers: int) -> Entry:
@@ -220,7 +234,7 @@ def _station_rows(fit: LayoutFit, fitted: Fitted, one: Predicted) -> list[tuple[
         held = solved.utilization[WORKERS] * one.workers / solved.throughput_per_s
         rows.append(
             (
-                *head, WORKERS, Value(fit.layout.proxies), Value(one.workers // fit.layout.proxies),
+                *head, fit.layout.crew, Value(fit.layout.proxies), Value(one.workers // fit.layout.proxies),
                 Value(1.0 / fit.layout.proxies, digits=3), shown(1e3 * held), shown(1e3 * held / fit.layout.proxies),
                 _share(solved.utilization[WORKERS]), _share(one.workers_busy), shown(solved.jobs[WORKERS]),
             )
@@ -285,7 +299,7 @@ def _panel(
     for place, workers in enumerate(fit.layout.workers):
         cells = fit.layout.line(workers)
         look = LOOKS[place % len(LOOKS)]
-        name = level_name("workers", workers // fit.layout.proxies) if workers else "measured"
+        name = fit.layout.line_name(workers)
         marks = [found for cell in cells if (found := mark(cell, cell.settings.population, value, scale)) is not None]
         lines.append(Line(name, tuple(marks), look))
         predicted = [one for one in fit.predictions if one.workers == workers]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weir_lab.report.common import Series, Task, level_text, series_of, with_tables
-from weir_lab.report.page.blocks import Text, Value
+from weir_lab.report.common import Series, Task, series_of, with_tables
+from weir_lab.report.page.blocks import Text
 from weir_lab.report.sections.models.calibrated import calibrated, calibrated_blocks
 from weir_lab.report.sections.models.drawn import drawing
 from weir_lab.report.sections.models.layouts import fits_of
@@ -13,15 +13,15 @@ from weir_lab.report.sections.models.networks import (
     figures,
     notes,
     point,
+    simulation_text,
     stations_table,
     table_of_cells,
     total,
     whatever_intervals_say,
 )
-from weir_lab.report.sections.models.open_stations import inside_s, open_models, open_table
+from weir_lab.report.sections.models.open_stations import open_models, open_table
 from weir_lab.report.sections.models.printed import printed_networks, printed_open
 from weir_lab.report.sections.models.twice import sentence, twice_of_fullest, twice_table
-from weir_lab.report.sections.models.words import over_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,14 +41,16 @@ def build(task: Task) -> list[Block]:
     fits = fits_of(task.sweeps, task.margins)
     if not fits:
         return [
-            Text("No series over clients goes through a proxy that tells its stages, so no model has them."),
+            Text(
+                "No series over clients goes to the servers, or through a proxy that tells its stages, so no model has them."
+            ),
             *last,
         ]
     opened = [one for one in first if one.cells[0].runs[0].proxy is not None]
     whole = total(fits)
     said = (
         ([whole] if whole and len(fits) > 1 else [])
-        + [one for one in [whatever_intervals_say(fits)] if one]
+        + [one for one in (whatever_intervals_say(fits), simulation_text(fits)) if one]
         + [point(fit) + _twice(fit) for fit in fits]
         + _open_points(task, opened)
     )
@@ -80,28 +82,14 @@ def _twice(fit: LayoutFit) -> str:
 
 
 def _open_points(task: Task, lines: Sequence[Series]) -> list[str]:
-    """What the open stations say at the heavy load, by either service rate, and why it is what it is."""
-    points = []
-    for one in lines:
-        models = open_models(one, task.margins)
-        heavy = max((model.clients for model in models), default=0)
-        parts = []
-        for model in models:
-            if model.clients != heavy:
-                continue
-            name = f"{model.model} with μ from the {model.origin}"
-            why = f": {model.reason}" if model.reason else ""
-            if model.station is None:
-                parts.append(f"{name} has no steady state (missed)")
-            else:
-                r = model.station.mean_response_time_s
-                parts.append(
-                    f"{name} {Value(1e3 * r).text} ms (observed {over_text(model.meeting)} predicted, {model.meeting.verdict}{why})"
-                )
-        if parts:
-            cell = next(cell for cell in one.cells if cell.settings.clients == heavy)
-            level = level_text(cell, inside_s, 1e3)
-            points.append(
-                f"{one.workload.capitalize()}, {one.name}, {heavy} clients, queue and service observed {level} ms: {'; '.join(parts)}."
-            )
-    return points
+    """How the open stations met what was observed; each stands in their table, with the reason of its miss."""
+    models = [model for one in lines for model in open_models(one, task.margins)]
+    if not models:
+        return []
+    met = sum(model.meeting.met for model in models)
+    unstable = sum(model.station is None for model in models)
+    none = f", {unstable} have no steady state" if unstable else ""
+    return [
+        f"M/M/1 and M/M/m of the proxies' queue and workers, with the throughput of the level as λ: of {len(models)} response times {met} "
+        f"are met{none}. Near μ they differ widely by what no run can tell: 1/(μ − λ) is of a small difference."
+    ]

@@ -12,7 +12,7 @@ from weir_lab.report.numbers.stations import CPU_QUOTAS
 from weir_lab.report.page.blocks import Table, Value
 from weir_lab.report.sections.models.layouts import fits_of
 from weir_lab.report.sections.models.networks import heavy_of
-from weir_lab.theory.fitting.devices import Twice
+from weir_lab.theory.fitting.devices import WORKERS, Twice
 from weir_lab.theory.units import number, signed_percent
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ def twice_at(
 
 def _named(station: str, known: Collection[str]) -> str:
     """A station by the name that the network has for it."""
+    if station == "readers":
+        return WORKERS
     tier = _ALSO.get(station, "")
     return next((name for name in (f"{tier} CPUs", CPU_QUOTAS.get(tier, "")) if tier and name in known), station)
 
@@ -86,7 +88,7 @@ def twice_table(task: Task, fits: Sequence[LayoutFit]) -> Table | None:
         rows.append(
             (
                 fit.layout.name, Value(found.population), found.station,
-                f"{number(100.0 * heavy.solved.utilization[found.station], 0)} %", Value(found.throughput_per_s, digits=0),
+                f"{number(100.0 * heavy.solved.utilization[heavy.solved.fullest], 0)} %", Value(found.throughput_per_s, digits=0),
                 Value(found.throughput_then_per_s, digits=0), Value(found.throughput_percent, digits=1, signed=True),
                 Value(1e3 * found.response_s), Value(1e3 * found.response_then_s), Value(found.response_percent, digits=1, signed=True),
                 found.fullest_then, _by(found),
@@ -97,8 +99,8 @@ def twice_table(task: Task, fits: Sequence[LayoutFit]) -> Table | None:
     return Table(
         f"{task.spec.name}-twice",
         "What the fitted networks say of twice the fullest station at the heavy load: devices that take half the time, or twice the "
-        "workers. Where product form does not show what it was fitted to, the simulation with constant times says it, to about 1 %. "
-        "Nothing here is measured.",
+        "workers or readers. Where product form does not show what it was fitted to, the simulation with constant times says it, to about "
+        "1 %. Nothing here is measured.",
         (
             "Layout", "N", "Fullest station", "Used", "X (requests/s)", "X with twice of it", "Change (%)", "R (ms)", "R with twice of it",
             "Change (%)", "Fullest then", "By",
