@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from weir_lab.report.numbers.maxima import maximum_of
+from weir_lab.report.numbers.published import Printed
 from weir_lab.report.numbers.readings import CellReadings
+from weir_lab.report.numbers.stations import Bound
+from weir_lab.report.page.blocks import Value
 from weir_lab.report.sections.claims.contrasts import AtMaximum
+from weir_lab.report.sections.comparisons.maxima import _against
 from weir_lab.report.sections.comparisons.plateaus import ends_text, names_text
 from weir_lab.report.sets.results import _by_section, _Found
 from weir_lab.theory.linear import Estimate, Within
@@ -178,3 +182,12 @@ def test_how_many_runs_would_tell_goes_by_what_is_asked_of_the_plateau_too() -> 
     assert surely.times_more(strict) > 1.5
     assert surely.doubt(0.05) == ""
     assert "that these levels reach the plateau has p = " in surely.doubt(strict)
+
+
+def test_ours_stands_against_a_printed_value_only_where_the_same_link_is_full() -> None:
+    link, printed = Bound("server uplinks", 600.0), Printed((), 500.0, None, "somewhere")
+    against = _against(found_of(FLAT), 1.0, printed, link)
+    assert isinstance(against, Value)
+    assert round(against.value, 1) == 16.4
+    assert _against(found_of(FLAT), 1.0, printed, Bound("server uplinks", 900.0)) == "no link is full"
+    assert _against(found_of(FLAT), 1.0, None, link) == "–"

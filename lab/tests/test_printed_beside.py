@@ -7,8 +7,7 @@ import json
 import re
 from html import unescape
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -185,6 +184,16 @@ def test_links_count_by_the_wire_and_network_threads_and_sockets_by_their_record
     assert said is not None
     # The synthetic proxy sees all but 0.2 ms of a request.
     assert "Of the 0.20 ms outside of the proxy, 0.05 ms are those in which bytes lie in its sockets" in said.points[0]
+    assert "let run" not in said.points[0]
+    # An idle thread that reads late is not explained by its work: it waits for a processor.
+    for path in (tmp_path / "t-full" / "runs").glob("*/cpu.json"):
+        cpu = json.loads(path.read_text())
+        used = {"cpu_ns": int(0.1 * cpu["interval_ns"]), "waited_ns": int(1.7 * cpu["interval_ns"])}
+        cpu["threads"]["proxy"]["weir-network"] |= used
+        path.write_text(json.dumps(cpu))
+    said = why(Task(spec("full"), (read_cells("t-full.toml", tmp_path / "t-full"),)), [])  # type: ignore[arg-type]
+    assert said is not None
+    assert "That thread was busy 5 % of the time, and for 85 % of it was ready and not let run" in said.points[0]
 
 
 def counted_on_the_wire(folder: Path, sent: dict[str, int]) -> None:
@@ -240,9 +249,10 @@ def test_outliers_of_a_design_are_seldom_named_where_there_are_none_and_always_w
     rng = np.random.default_rng(11)
     values = rng.standard_normal((500, 8, 3))
 
+    levels = [[1 if place >> bit & 1 else -1 for bit in range(3)] for place in range(8)]
+
     def fit(observed: np.ndarray) -> FactorialAnalysis:
-        residuals = observed - observed.mean(axis=1, keepdims=True)
-        return cast("FactorialAnalysis", SimpleNamespace(residuals=residuals, repetitions=3, freedom=16))
+        return analyse_factorial(levels, observed, blocked=True)
 
     alarms = sum(bool(outlying(fit(one))) for one in values)
     # 5 % at most by Bonferroni: more than 41 of 500 would come in one of 1,000 tries.

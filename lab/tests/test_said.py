@@ -144,7 +144,7 @@ def test_time_that_stays_or_has_no_room_to_grow_is_no_second_sign() -> None:
     """“Grows 1.0 times, 59 % of it in stage backend”, and 270 % of the growth from 348 to 396 clients."""
 
     def place(times: dict[int, float]) -> Any:
-        return SimpleNamespace(line=a_subject("Weir", RequestPath.PROXY, times))
+        return SimpleNamespace(line=a_subject("Weir", RequestPath.PROXY, times), stop=None)
 
     stays = _second_sign(place({1: 1.77, 64: 1.82}), "")
     assert (

@@ -82,7 +82,7 @@ def test_the_summary_begins_with_where_each_workload_stops_and_the_others_open_o
     # Two proxies with 8 workers stop at those, with 64 at the proxies' links; the baseline at the clients' links.
     assert "requests/s where the workers limit" in report.summary[0]
     assert "requests/s where the client uplinks limit" in report.summary[0]
-    first, named = report.summary[-1].split("; not so here: ")
+    first, named = report.summary[-1].split("; these do not hold on our data: ")
     assert first == "Of 14 conclusions of the study, on our data 11 hold, 2 do not hold, 1 cannot be decided"
     assert [f"{one}." for one in re.findall("“([^”]*)”", named)] == [
         one.claim for one in report.findings if one.verdict == "does not hold"
@@ -131,7 +131,8 @@ def test_the_printed_value_stands_beside_ours_where_links_are_built(report: Repo
     assert ours.value == pytest.approx(HEADERS * 3082.275, rel=0.01)
     assert share.value == pytest.approx(100 * HEADERS, rel=0.01)
     assert printed.value == 2940.0
-    assert "comparable where links limit" in maxima.caption
+    assert "where a link is full" in maxima.caption
+    assert isinstance(reads[8], Value)
     assert "study's speed" not in maxima.caption
 
 

@@ -97,7 +97,7 @@ def study(
         typer.Option(
             min=0,
             max=999,
-            help="Number its blocks as those of one of several labs on a machine: docs/measure/whole-studies.md",
+            help="Number its blocks as those of one of several labs on a machine: docs/measure/nights.md",
         ),
     ] = 0,
     report_only: Annotated[

@@ -232,6 +232,8 @@ class SectionSpec(_Strict):
     hypotheses: list[Hypothesis] = Field(default_factory=list)
     more: list[More] = Field(default_factory=list)
     lacks: list[Lack] = Field(default_factory=list)
+    differs: str = ""
+    """Why the study found otherwise, as far as what it printed says."""
 
 
 class StudySet(_Strict):

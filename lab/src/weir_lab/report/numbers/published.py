@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from weir_lab.report.oracles import read_table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from weir_lab.design import Level
     from weir_lab.design.whole.sets import PublishedSource
     from weir_lab.report.numbers.readings import CellReadings
@@ -22,12 +24,23 @@ Row = dict[str, str]
 
 @dataclass(frozen=True)
 class Printed:
-    """A printed maximum: the settings that it belongs to, and where it stands."""
+    """A printed maximum: the settings that it belongs to, and where it stands.
+
+    ``clients`` is how many there were in all, ``per_thread`` how many on each thread of a load generator, where the study printed one.
+    """
 
     at: tuple[tuple[str, Level], ...]
     throughput: float
     response_ms: float | None
     where: str
+    clients: int | None = None
+    per_thread: int | None = None
+
+    def clients_of(self, cells: Sequence[CellReadings]) -> int | None:
+        """How many clients that is in the layout of these cells; ``None`` where the study did not print it, or no cell has it."""
+        if self.clients is not None or self.per_thread is None:
+            return self.clients
+        return next((one.settings.clients for one in cells if one.settings.clients_per_thread == self.per_thread), None)
 
     def fits(self, cell: CellReadings) -> bool:
         """Whether a cell has these settings."""
@@ -63,7 +76,11 @@ def printed_maxima(study: str, source: PublishedSource) -> list[Printed]:
     if source.table == "max_throughput_full_system":
         return [
             Printed(
-                (("workers", int(row["worker_threads"])),), float(row["value"]), None, row["quantity"].replace("_", " ")
+                (("workers", int(row["worker_threads"])),),
+                float(row["value"]),
+                None,
+                row["quantity"].replace("_", " "),
+                per_thread=int(row["clients_per_thread_at_max"] or 0) or None,
             )
             for row in rows
             if row["unit"] == "ops/s"
@@ -93,4 +110,6 @@ def _workload(row: Row) -> tuple[tuple[str, Level], ...]:
 def _quoted(row: Row) -> Printed:
     threads = row.get("read_threads") or row.get("threads_per_pool") or "0"
     reported = [f"{row['total_clients']} clients", row.get("note"), row.get("experiment")]
-    return Printed((("readers", int(threads)),), float(row["value"]), None, ", ".join(one for one in reported if one))
+    where = ", ".join(one for one in reported if one)
+    clients = int(row["total_clients"] or 0) or None
+    return Printed((("readers", int(threads)),), float(row["value"]), None, where, clients)

@@ -190,9 +190,22 @@ class Reading:
     @property
     def network_thread(self) -> float | None:
         """Cores that the network threads of all proxies kept busy; ``None`` where they are not known, or there are none."""
+        thread = self._network_threads
+        return None if thread is None else thread[0]
+
+    @property
+    def network_thread_waits(self) -> float | None:
+        """Share of the time in which a proxy's network thread was ready and waited to be let run, by the kernel's count."""
+        thread = self._network_threads
+        return None if thread is None else thread[1]
+
+    @property
+    def _network_threads(self) -> tuple[float, float] | None:
         cpu = self.run.cpu
         thread = cpu.threads.get(Role.PROXY.value, {}).get(_NETWORK_THREAD) if cpu is not None else None
-        return None if cpu is None or thread is None else thread.cpu_ns / cpu.interval_ns
+        if cpu is None or thread is None:
+            return None
+        return thread.cpu_ns / cpu.interval_ns, thread.waited_ns / cpu.interval_ns / max(1, thread.threads)
 
     @property
     def socket_wait_s(self) -> float | None:

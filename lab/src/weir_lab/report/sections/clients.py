@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -24,35 +23,32 @@ from weir_lab.report.common import (
     mark_of,
     method,
     series_of,
-    speed_note,
     stage_bar,
     unit_of,
     with_tables,
 )
 from weir_lab.report.numbers.comparing import response_of, throughput_of
-from weir_lab.report.numbers.maxima import Maximum, maximum_of
 from weir_lab.report.numbers.readings import stage_s, stage_times
 from weir_lab.report.numbers.stations import bottleneck, link_bounds, tightest_of, usages
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Bar, Line, Mark, Panel
 from weir_lab.report.printed_times import distributions_beside, means_beside, stages_beside
-from weir_lab.report.sections.comparisons.drawn import alike_text, printed_lines, printed_of
+from weir_lab.report.sections.comparisons.drawn import alike_text, printed_lines
+from weir_lab.report.sections.comparisons.maxima import knee_of, knees_table, maxima_table, maximum_over
 from weir_lab.report.sections.comparisons.plateaus import names_text, stops_of
 from weir_lab.report.sections.comparisons.queued import queue_grows, queued
 from weir_lab.report.sections.comparisons.summaries import study_tables
-from weir_lab.theory.fitting.knee import Curve, Knee, find_knee
 from weir_lab.theory.histogram import Histogram
 from weir_lab.theory.units import count_text, number, rate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weir_lab.report.numbers.published import Printed
     from weir_lab.report.numbers.readings import CellReadings, Reading
     from weir_lab.report.page.blocks import Block, Entry
     from weir_lab.report.sections.comparisons.plateaus import Stop
 
-__all__ = ["build", "conclusions", "knee_of", "maximum_over", "stage_histograms", "summary"]
+__all__ = ["build", "conclusions", "stage_histograms", "summary"]
 
 # What can stand on the x axis, and how it is named there and in titles.
 _AXES = {
@@ -78,9 +74,9 @@ def build(task: Task) -> list[Block]:
     if any(cell.settings.path is RequestPath.PROXY for one in own for cell in one.cells):
         figures += [_proxy_side(task, drawn_own), _queue_and_service(task, drawn_own), _queue_length(task, drawn_own)]
         figures += [_stages(task, drawn_own), stage_histograms(task, maximum_over(task, own).cell)]
-    maxima = _maxima(task, lines)
+    maxima = maxima_table(task, lines)
     tables: list[Block | None] = [maxima, *study_tables(task)]
-    behind: list[Block | None] = [_knees(task, own), _laws(task, own), _stations(task, own)]
+    behind: list[Block | None] = [knees_table(task, own), _laws(task, own), _stations(task, own)]
     cells = [cell for one in own for cell in one.cells]
     behind += [stages_beside(task, cells), means_beside(task, cells), distributions_beside(task, cells)]
     return [
@@ -122,11 +118,6 @@ def summary(task: Task) -> str:
         }
     parts += [f"a largest mean is no maximum yet: {reason}" for reason in missing]
     return f"{task.spec.title}: {'; '.join(parts)}."
-
-
-def maximum_over(task: Task, lines: Sequence[Series]) -> Maximum:
-    """The maximum over all cells of some series."""
-    return maximum_of([cell for one in lines for cell in one.cells], task.margins.maximum)
 
 
 def _axis(lines: Sequence[Series]) -> Axis:
@@ -357,127 +348,6 @@ def stage_histograms(task: Task, cell: CellReadings) -> Figure | None:
 def _bins(times: Histogram, part: str, unit: str) -> list[Bar]:
     top = times.percentile(99.5) or times.percentile(50.0) or 1
     return binned(times, top, _BINS, part, unit)
-
-
-def _maxima(task: Task, lines: Sequence[Series]) -> Table:
-    rows: list[tuple[Entry, ...]] = []
-    speed = task.first.speed
-    for one in lines:
-        maximum = maximum_over(task, [one])
-        cell = maximum.cell
-        bound = tightest_of(cell, one.sweep.study.topology.built_links) if one.sweep.links_built else None
-        fitting = [found for found in printed_of(task) if not one.event and found.fits(cell)]
-        printed: list[Printed | None] = [*fitting] or [None]
-        for found in printed:
-            rows.append(
-                (
-                    one.workload,
-                    one.name,
-                    Value(cell.settings.clients),
-                    Value.of(maximum.value, 0) if maximum.value else level_value(cell, throughput_of, digits=0),
-                    level_value(cell, response_of, 1e3),
-                    bound.text if bound else "no links here",
-                    Value(100 * maximum.throughput / bound.requests_per_s, digits=1) if bound else "–",
-                    Value(found.throughput, digits=0) if found else "–",
-                    Value(100 * (maximum.throughput / speed / found.throughput - 1), digits=1, signed=True)
-                    if found and bound
-                    else "–",
-                    found.where if found else "–",
-                    _shown(maximum),
-                    *(
-                        (Value(maximum.throughput / speed, digits=0), Value(1e3 * cell.mean_response_s * speed))
-                        if speed != 1.0
-                        else ()
-                    ),
-                )
-            )
-    note = (
-        f"The testbed gives each machine the study's link{f' times {speed:g}' if speed != 1.0 else ''}: values are comparable where links "
-        "limit, and not where processors do."
-        if task.first.links_built
-        else "Set-ups differ: no link is limited here, so printed values stand beside ours without a comparison."
-    )
-    return Table(
-        f"{task.spec.name}-maxima",
-        f"Maximum throughput: the mean of all levels on the plateau, those shown to be less than {task.margins.maximum:g} % below the "
-        "highest, with its 95 % interval; clients are the fewest on it. Levels with one run are not judged. Where levels at the far end "
-        "fall off, the plateau is that of the others, and the fall is named. Where the data cannot tell, the largest mean stands here, "
-        "which is too large by chance. "
-        f"{note}{speed_note(speed)}",
-        (
-            "Workload",
-            "Series",
-            "Clients",
-            "X (requests/s)",
-            "R (ms)",
-            "Tightest link",
-            "X of it (%)",
-            "Printed X",
-            "Ours against it (%)",
-            "Printed as",
-            "Maximum",
-            *(("X at the study's speed (requests/s)", "R at the study's speed (ms)") if speed != 1.0 else ()),
-        ),
-        tuple(rows),
-    )
-
-
-def _shown(maximum: Maximum) -> str:
-    if not maximum.shown:
-        return "; ".join([f"cannot tell: {maximum.why_not}", *([maximum.single_text] if maximum.single else [])])
-    beside = [one for one in (maximum.fall_text, maximum.single_text) if one]
-    return "; ".join([f"shown, mean of {count_text(len(maximum.cells), 'level')}", *beside])
-
-
-@functools.lru_cache(maxsize=256)
-def knee_of(series: Series) -> Knee | None:
-    """Where throughput stops growing, by all rules; ``None`` with fewer than four levels of two runs each."""
-    cells = [cell for cell in series.cells if len(cell.runs) >= 2]
-    populations = tuple(cell.settings.population for cell in cells)
-    if len(cells) < 4 or len(set(populations)) != len(cells):
-        return None
-    tails = [cell.percentile_s(99.0) for cell in cells]
-    curve = Curve(
-        populations,
-        tuple(tuple(cell.throughputs) for cell in cells),
-        tuple(tuple(cell.of(lambda run: run.response_s)) for cell in cells),
-        tuple(tuple(tail) for tail in tails) if all(tails) else None,
-    )
-    return find_knee(curve)
-
-
-def _knees(task: Task, lines: Sequence[Series]) -> Table | None:
-    rows: list[tuple[Entry, ...]] = []
-    for one in lines:
-        knee = knee_of(one)
-        if knee is None:
-            continue
-        bracket = maximum_over(task, [one]).knee_text
-        rows.append((one.workload, one.name, "bracket by the data", bracket, ""))
-        rows += [
-            (
-                one.workload,
-                one.name,
-                estimate.name.replace("_", " "),
-                Value(estimate.population, estimate.low, estimate.high, 1)
-                if estimate.population is not None
-                else "no answer",
-                estimate.rule,
-            )
-            for estimate in knee.estimates
-        ]
-    if not rows:
-        return None
-    return Table(
-        f"{task.spec.name}-knees",
-        "Saturation and knee by several rules, in clients, with 95 % intervals over runs where a rule has one that holds. "
-        "Quote the bracket; the other rules answer other questions, and are for comparison with papers that use them. "
-        "The bracket is what the runs can tell, by the levels of the table of maxima: the last that is shown to lie below the plateau but "
-        f"for {task.margins.maximum:g} %, and the first that is shown to reach it.",
-        ("Workload", "Series", "Estimator", "N", "Rule"),
-        tuple(rows),
-        folded=len(rows) > 10,
-    )
 
 
 def _laws(task: Task, lines: Sequence[Series]) -> Table:

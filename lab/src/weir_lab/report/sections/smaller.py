@@ -190,8 +190,9 @@ def _operations_text(task: Task) -> list[Block]:
     between = f"{least} %" if least == most else f"{least} to {most} %"
     return [
         Text(
-            f"At the study's speed our directions carry {between} of the values a second that the study's own rates give: "
-            "packets' headers take the rest."
+            f"At the study's speed our directions carry {between} of the values a second that the study's own rates give: packets' headers "
+            "take the rest. The study's rates are those of iperf, which counts payload; ours are rates on the wire. So our links carry "
+            "less than the study's did, and maxima that a link sets lie below the printed ones by as much."
         )
     ]
 

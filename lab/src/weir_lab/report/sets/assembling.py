@@ -133,7 +133,8 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
         if absent:
             raise ReportError("Not everything is there: " + "; ".join(absent))
     own = [one for (_, event), one in readings.items() if not event]
-    system = system_section(own, study_set.lacks, study_set.confirming)
+    others = [one for (_, event), one in readings.items() if event]
+    system = system_section(own, study_set.lacks, study_set.confirming, others)
     whole = (*([system] if system is not None else []), *(section for section, *_ in sections), terms_section())
     lines = {section.name: line for section, line in sections if line}
     if not any(section.runs for section in whole):
@@ -230,6 +231,12 @@ def _section(
     errors = smaller.error_table(Task(spec, sweeps, (), study_set.published))
     if errors is not None:
         blocks.append(errors)
+    if spec.differs and blocks:
+        blocks.append(
+            Text(
+                f"Why {study_set.published} found otherwise, by its own numbers (nothing here measures it): {spec.differs}"
+            )
+        )
     check = quota_check(study_set, task) if task is not None and blocks else None
     if check is not None:
         blocks.append(check.table)
@@ -419,7 +426,7 @@ def _not_so(findings: Sequence[Finding]) -> str:
     if not found:
         return ""
     more = f"; and {len(found) - _NAMED_MAX} more" if len(found) > _NAMED_MAX else ""
-    return f"; not so here: {'; '.join(f'“{one}”' for one in found[:_NAMED_MAX])}{more}"
+    return f"; these do not hold on our data: {'; '.join(f'“{one}”' for one in found[:_NAMED_MAX])}{more}"
 
 
 def _expected_lines(sections: tuple[Section, ...]) -> tuple[str, ...]:

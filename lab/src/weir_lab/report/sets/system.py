@@ -14,10 +14,11 @@ from weir_lab.records.formats import STAGES
 from weir_lab.report.common import BARS_MEAN
 from weir_lab.report.page.blocks import Figure, Section, Table, Text, Value
 from weir_lab.report.page.drawings.machines import STAMPS, Tier, system_of
-from weir_lab.theory.units import count_text
+from weir_lab.report.sections.models.counted import burst_s
+from weir_lab.theory.units import count_text, number
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from weir_lab.design import Settings
     from weir_lab.design.topology import Topology
@@ -69,9 +70,15 @@ _EVENTS = {
 
 
 def system_section(
-    sweeps: Sequence[SweepReadings], lacks: Sequence[Lack] = (), confirming: Collection[str] = ()
+    sweeps: Sequence[SweepReadings],
+    lacks: Sequence[Lack] = (),
+    confirming: Collection[str] = (),
+    beside: Sequence[SweepReadings] = (),
 ) -> Section | None:
-    """The section, from sweeps that have runs under load; ``None`` where there are none. Files of ``confirming`` are not drawn."""
+    """The section, from sweeps that have runs under load; ``None`` where there are none.
+
+    Files of ``confirming`` are not drawn, nor are sweeps with the event engine ``beside``; tables have both.
+    """
     loaded = [sweep for sweep in sweeps if sweep.cells]
     if not loaded:
         return None
@@ -85,15 +92,33 @@ def system_section(
         "its way to one of them. Numbers in circles are the stamps of a request; between each two lies a stage.",
         (system,),
     )
+    named = {one.file.removesuffix(".toml"): one for one in loaded}
+    named |= {f"{one.file.removesuffix('.toml')} beside": one for one in beside if one.cells}
     blocks: list[Block] = [
-        Text(system.sentence),
+        Text(system.sentence + _bursts_text(shown)),
         figure,
-        _layouts(loaded),
-        _machines(loaded),
+        _layouts(named),
+        _machines(named),
         *([_stamps(engine)] if system.stations else []),
         _words(),
     ]
     return Section(SYSTEM, "The system", "", "", blocks=tuple(blocks), lacks=tuple(one.text for one in lacks))
+
+
+def _bursts_text(sweep: SweepReadings) -> str:
+    """That links of netns let a burst pass after a pause, and how long sending would take on real ones; empty without such links."""
+    testbed = sweep.testbed
+    rates = [(one.link_mbit_s, tier_of(one.name)) for one in testbed.machines if one.link_mbit_s] if testbed else []
+    if testbed is None or testbed.kind != "netns" or not rates:
+        return ""
+    slowest, tier = min(rates)
+    size = max(one.settings.value_size_bytes for one in sweep.cells)
+    sending = 8e-3 * size / slowest
+    return (
+        " A link lets a burst pass at once after a pause: what it carries in "
+        f"{number(1e3 * burst_s(slowest), 1)} ms. So at light load, where it often pauses, sending takes no time. On a real link of "
+        f"{number(slowest, 0)} Mbit/s (that of a {tier}) a value of {size:,} bytes would take {number(sending, 2)} ms more."
+    )
 
 
 def _cells(sweep: SweepReadings) -> list[CellReadings]:
@@ -197,16 +222,16 @@ def _cpu_text(sweep: SweepReadings, tier: str) -> str:
     return f", {machine.cpus:g} CPUs{cores}"
 
 
-def _layouts(sweeps: Sequence[SweepReadings]) -> Table:
-    """One row for each study file: how many of each there were."""
+def _layouts(sweeps: Mapping[str, SweepReadings]) -> Table:
+    """One row for each sweep by its name: how many of each there were."""
     rows: list[tuple[Entry, ...]] = []
-    for sweep in sweeps:
+    for name, sweep in sweeps.items():
         settings = [one.settings for one in sweep.cells]
         proxied = [one for one in settings if one.path is RequestPath.PROXY]
         crews = [one.workers or one.readers or _loops(one) for one in proxied]
         rows.append(
             (
-                sweep.file.removesuffix(".toml"),
+                name,
                 _levels(one.client_machines for one in settings),
                 _levels(one.clients for one in settings),
                 _levels(one.proxies for one in proxied) if proxied else "–",
@@ -220,7 +245,7 @@ def _layouts(sweeps: Sequence[SweepReadings]) -> Table:
     return Table(
         f"{SYSTEM}-layouts",
         "What each sweep had. Workers are those of a proxy; of the split engine they are readers of each server, of the event engine its "
-        "loops.",
+        "loops. Beside: the same sweep with the event engine.",
         (
             *("Sweep", "Client machines", "Clients", "Proxies", "Engine", "Workers", "Servers"),
             *("Servers of a key", "Value (bytes)"),
@@ -234,15 +259,15 @@ def _loops(settings: Settings) -> int | None:
     return settings.proxy_threads if settings.engine is Engine.EVENT else None
 
 
-def _machines(sweeps: Sequence[SweepReadings]) -> Table:
+def _machines(sweeps: Mapping[str, SweepReadings]) -> Table:
     """What a machine of each tier can do, in the study and as it was built; tiers that are the same in several sweeps stand once."""
     found: dict[tuple[Entry, ...], list[str]] = {}
-    for sweep in sweeps:
+    for name, sweep in sweeps.items():
         for tier in _TIERS:
             if tier == "proxy" and not any(one.settings.path is RequestPath.PROXY for one in sweep.cells):
                 continue
             row = _machine_row(sweep, tier)
-            found.setdefault(row, []).append(sweep.file.removesuffix(".toml"))
+            found.setdefault(row, []).append(name)
     return Table(
         f"{SYSTEM}-machines",
         "One machine of each tier: what it sends at most, how long what it receives is on its way, and how many CPUs it may use. "

@@ -141,10 +141,9 @@ def _asked_of_maximum(
         )
         if not maximum.shown:
             whose = f"throughput at {clients}, {found} requests/s, which more clients may exceed,"
-        fallen = f"; {maximum.fall_text}" if maximum.fall_text else ""
         whole = f"{rate(against)}{f' requests/s, {by}' if by else ''}"
         return (
-            f"{whose} is {shares[0]} % ({shares[1]} to {shares[2]}) of {what} ({whole}){fallen}; it holds "
+            f"{whose} is {shares[0]} % ({shares[1]} to {shares[2]}) of {what} ({whole}); it holds "
             f"{_limits_text(low, high)}{question.doubt(alpha)}"
         )
 

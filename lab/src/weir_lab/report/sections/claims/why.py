@@ -66,6 +66,8 @@ _INSIDE = ("workers", "readers")
 _SEVERAL = 3
 # Bytes wait for a proxy's network thread for at least this share of the time outside of the proxy, or nothing is said of it.
 _WAIT_SHARE = 0.05
+# A network thread that was ready and not let run for less of the time than this reads late for another reason.
+_WAITS_SHARE = 0.2
 # A time outside of the proxy within this share of that in stage backend is the same wait, in the other direction.
 _ALIKE = 0.25
 # Less of a change than this, and nothing waits longer.
@@ -257,7 +259,8 @@ def _second_sign(place: _Place, station: str) -> str:
         return f"Clients differ too little, {first.settings.clients} to {last.settings.clients}, to see which time grows with them."
     times = last.mean_response_s / first.mean_response_s
     ends = f"{first.settings.clients} to {count_text(last.settings.clients, 'client')}"
-    grown = f"From {ends} ({number(clients, 1)} times) the response time "
+    spoken = f"With {place.stop.lead.name}, from" if place.stop is not None and len(place.stop.series) > 1 else "From"
+    grown = f"{spoken} {ends} ({number(clients, 1)} times) the response time "
     if not station and abs(times - 1.0) < _STAYS:
         return f"{grown}changes by {signed_percent(100.0 * (times - 1.0))} % only: hardly anything waits."
     grown += f"grows {number(times, 1)} times"
@@ -311,8 +314,21 @@ def _outside(cell: CellReadings) -> str:
         return ""
     return (
         f"Of the {number(whole, 2)} ms outside of the proxy, {number(wait, 2)} ms are those in which bytes lie in its sockets until the "
-        "network thread reads them."
+        f"network thread reads them.{_late(cell)}"
     )
+
+
+def _late(cell: CellReadings) -> str:
+    """Why a network thread reads late that has little to do: it was ready, and was not let run."""
+    busy = cell.of(lambda run: None if run.network_thread is None else run.network_thread / cell.settings.proxies)
+    waits = cell.of(lambda run: run.network_thread_waits)
+    if not busy or not waits or sum(waits) / len(waits) < _WAITS_SHARE:
+        return ""
+    machines = [one for run in cell.runs if run.run.meta.testbed is not None for one in run.run.meta.testbed.machines]
+    quota = any(one.cpus is not None for one in machines if one.name.startswith("proxy-"))
+    shared = ": the proxy's CPU quota is for all of its threads" if quota else ""
+    used, ready = (number(100.0 * sum(one) / len(one), 0) for one in (busy, waits))
+    return f" That thread was busy {used} % of the time, and for {ready} % of it was ready and not let run{shared}."
 
 
 def _growth(first: CellReadings, last: CellReadings) -> dict[str, float]:

@@ -29,7 +29,10 @@ def printed_of(task: Task) -> list[Printed]:
 
 
 def printed_lines(task: Task, group: Sequence[Series]) -> list[Line]:
-    """What the study printed for these series, at our speed: one level for all, or a point for each where its largest mean stands."""
+    """What the study printed for these series, at our speed: a point at its clients where it printed them.
+
+    Else one level for all, or a point for each where our largest mean stands.
+    """
     found: list[tuple[Series, CellReadings, Printed]] = []
     for one in group:
         largest = max(one.cells, key=lambda cell: cell.mean_throughput)
@@ -38,13 +41,16 @@ def printed_lines(task: Task, group: Sequence[Series]) -> list[Line]:
     if not found:
         return []
     name, speed = "printed by the study", task.first.speed
-    if len({printed for *_, printed in found}) == 1:
+    if len({printed for *_, printed in found}) == 1 and found[0][2].clients_of(found[0][0].cells) is None:
         level = Mark(group[0].x(group[0].cells[0]), found[0][2].throughput * speed)
         return [Line(name, (level,), PRINTED, "level")]
-    marks = (
-        Mark(one.x(cell), printed.throughput * speed, note=f"{one.name}, where our mean is largest")
-        for one, cell, printed in found
-    )
+    marks: dict[Mark, None] = {}
+    for one, cell, printed in found:
+        clients = printed.clients_of(one.cells) if one.over == "clients" else None
+        if clients is None:
+            marks[Mark(one.x(cell), printed.throughput * speed, note=f"{one.name}, where our mean is largest")] = None
+        else:
+            marks[Mark(float(clients), printed.throughput * speed, note=f"{one.name}, at its {clients} clients")] = None
     return [Line(name, tuple(marks), PRINTED, "points")]
 
 

@@ -1,0 +1,160 @@
+"""Where series over clients have their maxima and knees: tables beside links and what the study printed."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from weir_lab.report.common import level_value, speed_note
+from weir_lab.report.numbers.comparing import response_of, throughput_of
+from weir_lab.report.numbers.maxima import Maximum, maximum_of
+from weir_lab.report.numbers.stations import FULL, tightest_of
+from weir_lab.report.page.blocks import Table, Value
+from weir_lab.report.sections.comparisons.drawn import printed_of
+from weir_lab.theory.fitting.knee import Curve, Knee, find_knee
+from weir_lab.theory.units import count_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weir_lab.report.common import Series, Task
+    from weir_lab.report.numbers.published import Printed
+    from weir_lab.report.numbers.stations import Bound
+    from weir_lab.report.page.blocks import Entry
+
+__all__ = ["knee_of", "knees_table", "maxima_table", "maximum_over"]
+
+
+def maximum_over(task: Task, lines: Sequence[Series]) -> Maximum:
+    """The maximum over all cells of some series."""
+    return maximum_of([cell for one in lines for cell in one.cells], task.margins.maximum)
+
+
+def maxima_table(task: Task, lines: Sequence[Series]) -> Table:
+    """The maximum of each series beside its tightest link and what the study printed."""
+    rows: list[tuple[Entry, ...]] = []
+    speed = task.first.speed
+    for one in lines:
+        maximum = maximum_over(task, [one])
+        cell = maximum.cell
+        bound = tightest_of(cell, one.sweep.study.topology.built_links) if one.sweep.links_built else None
+        fitting = [found for found in printed_of(task) if not one.event and found.fits(cell)]
+        printed: list[Printed | None] = [*fitting] or [None]
+        for found in printed:
+            rows.append(
+                (
+                    one.workload,
+                    one.name,
+                    Value(cell.settings.clients),
+                    Value.of(maximum.value, 0) if maximum.value else level_value(cell, throughput_of, digits=0),
+                    level_value(cell, response_of, 1e3),
+                    bound.text if bound else "no links here",
+                    Value(100 * maximum.throughput / bound.requests_per_s, digits=1) if bound else "–",
+                    Value(found.throughput, digits=0) if found else "–",
+                    _against(maximum, speed, found, bound),
+                    found.where if found else "–",
+                    _shown(maximum),
+                    *(
+                        (Value(maximum.throughput / speed, digits=0), Value(1e3 * cell.mean_response_s * speed))
+                        if speed != 1.0
+                        else ()
+                    ),
+                )
+            )
+    note = (
+        f"The testbed gives each machine the study's link{f' times {speed:g}' if speed != 1.0 else ''}: ours stands against the printed "
+        "value where a link is full, and not where processors limit, which are others here."
+        if task.first.links_built
+        else "Set-ups differ: no link is limited here, so printed values stand beside ours without a comparison."
+    )
+    return Table(
+        f"{task.spec.name}-maxima",
+        f"Maximum throughput: the mean of all levels on the plateau, those shown to be less than {task.margins.maximum:g} % below the "
+        "highest, with its 95 % interval; clients are the fewest on it. Levels with one run are not judged. Where levels at the far end "
+        "fall off, the plateau is that of the others, and the fall is named. Where the data cannot tell, the largest mean stands here, "
+        "which is too large by chance. "
+        f"{note}{speed_note(speed)}",
+        (
+            "Workload",
+            "Series",
+            "Clients",
+            "X (requests/s)",
+            "R (ms)",
+            "Tightest link",
+            "X of it (%)",
+            "Printed X",
+            "Ours against it (%)",
+            "Printed as",
+            "Maximum",
+            *(("X at the study's speed (requests/s)", "R at the study's speed (ms)") if speed != 1.0 else ()),
+        ),
+        tuple(rows),
+    )
+
+
+def _against(maximum: Maximum, speed: float, printed: Printed | None, link: Bound | None) -> Entry:
+    """Ours at the study's speed against what was printed, where the same thing limits: a link that is full."""
+    if printed is None or link is None:
+        return "–"
+    if maximum.throughput < FULL * link.requests_per_s:
+        return "no link is full"
+    return Value(100 * (maximum.throughput / speed / printed.throughput - 1), digits=1, signed=True)
+
+
+def _shown(maximum: Maximum) -> str:
+    if not maximum.shown:
+        return "; ".join([f"cannot tell: {maximum.why_not}", *([maximum.single_text] if maximum.single else [])])
+    beside = [one for one in (maximum.fall_text, maximum.single_text) if one]
+    return "; ".join([f"shown, mean of {count_text(len(maximum.cells), 'level')}", *beside])
+
+
+@functools.lru_cache(maxsize=256)
+def knee_of(series: Series) -> Knee | None:
+    """Where throughput stops growing, by all rules; ``None`` with fewer than four levels of two runs each."""
+    cells = [cell for cell in series.cells if len(cell.runs) >= 2]
+    populations = tuple(cell.settings.population for cell in cells)
+    if len(cells) < 4 or len(set(populations)) != len(cells):
+        return None
+    tails = [cell.percentile_s(99.0) for cell in cells]
+    curve = Curve(
+        populations,
+        tuple(tuple(cell.throughputs) for cell in cells),
+        tuple(tuple(cell.of(lambda run: run.response_s)) for cell in cells),
+        tuple(tuple(tail) for tail in tails) if all(tails) else None,
+    )
+    return find_knee(curve)
+
+
+def knees_table(task: Task, lines: Sequence[Series]) -> Table | None:
+    """Where each series stops growing, by every rule; ``None`` where none has enough levels."""
+    rows: list[tuple[Entry, ...]] = []
+    for one in lines:
+        knee = knee_of(one)
+        if knee is None:
+            continue
+        bracket = maximum_over(task, [one]).knee_text
+        rows.append((one.workload, one.name, "bracket by the data", bracket, ""))
+        rows += [
+            (
+                one.workload,
+                one.name,
+                estimate.name.replace("_", " "),
+                Value(estimate.population, estimate.low, estimate.high, 1)
+                if estimate.population is not None
+                else "no answer",
+                estimate.rule,
+            )
+            for estimate in knee.estimates
+        ]
+    if not rows:
+        return None
+    return Table(
+        f"{task.spec.name}-knees",
+        "Saturation and knee by several rules, in clients, with 95 % intervals over runs where a rule has one that holds. "
+        "Quote the bracket; the other rules answer other questions, and are for comparison with papers that use them. "
+        "The bracket is what the runs can tell, by the levels of the table of maxima: the last that is shown to lie below the plateau but "
+        f"for {task.margins.maximum:g} %, and the first that is shown to reach it.",
+        ("Workload", "Series", "Estimator", "N", "Rule"),
+        tuple(rows),
+        folded=len(rows) > 10,
+    )
