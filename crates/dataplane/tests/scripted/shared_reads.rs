@@ -315,3 +315,56 @@ fn only_so_many_share_a_message() {
     );
     assert!(world.dataplane.is_quiet());
 }
+
+#[test]
+fn no_more_may_stand_behind_a_message_that_is_shared_than_is_looked_at_each_time() {
+    for (between, shares) in [(64, true), (65, false)] {
+        let (mut world, clients) = world_of(3, Config::default());
+        world.send(clients[0], "mg a v O1\r\n");
+        world.send(clients[1], &(0..between).map(|key| format!("mg k{key} v\r\n")).collect::<String>());
+        world.send(clients[2], "mg a v O2\r\n");
+        let sent = world.server_gets(0);
+        assert_eq!(sent.matches("mg a v").count(), if shares { 1 } else { 2 }, "{between} between them");
+        assert_eq!(world.report().counters.mgs_joined, u64::from(shares), "{between} between them");
+        let last = if shares { "" } else { "VA 1 O2/x/" };
+        let replies = "VA 1 O1/x/".to_owned() + &"EN/".repeat(between) + last;
+        let expected = ["VA 1 O1/x/", &"EN/".repeat(between), "VA 1 O2/x/"];
+        assert_eq!(heard(&mut world, &clients, &replies), expected, "{between} between them");
+        assert!(world.dataplane.is_quiet());
+    }
+}
+
+#[test]
+fn what_everybody_asks_is_asked_once_for_each_65_other_questions_however_many_wait() {
+    // Half of what eight clients send in one turn is for one key, and the rest for one key each.
+    const EACH: usize = 100;
+    let (mut world, clients) = world_of(8, Config::default());
+    for (number, client) in clients.iter().enumerate() {
+        let pair = |key| format!("mg hot v\r\nmg c{number}k{key} v\r\n");
+        world.send(*client, &(0..EACH).map(pair).collect::<String>());
+    }
+    let (sent, messages) = (world.server_gets(0), (8 * EACH).div_ceil(65));
+    assert_eq!(sent.matches("mg hot v\r\n").count(), messages);
+    assert_eq!(world.report().counters.mgs_joined, (8 * EACH - messages) as u64);
+    let reply = |asked: &str| if asked == "mg hot v" { "VA 1/x/" } else { "EN/" };
+    let heard = heard(&mut world, &clients, &sent.lines().map(reply).collect::<String>());
+    assert!(heard.iter().all(|heard| *heard == "VA 1/x/EN/".repeat(EACH)));
+    assert!(world.dataplane.is_quiet());
+}
+
+#[test]
+fn where_much_is_in_flight_nobody_with_a_get_behind_it_shares_a_message() {
+    // Keys are found by walking those of all parts, so whether that get asks for the key is not looked up.
+    for (in_flight, shares) in [(1_000, true), (1_100, false)] {
+        let (mut world, clients) = world_of(5, Config::default());
+        for client in &clients[..2] {
+            world.send(*client, &"gets c\r\n".repeat(in_flight / 2));
+        }
+        world.server_gets(0);
+        assert_eq!(asked(&mut world, &clients[2..4], &["mg a v", "mg a v"]), "mg a v/", "no get is between");
+        let own = ["mg b v", "get d/mg b v", "mg b v"];
+        let sent = asked(&mut world, &clients[2..], &own);
+        let expected = if shares { "mg b v/get d/" } else { "mg b v/mg b v/get d/" };
+        assert_eq!(sent, expected, "{in_flight} in flight");
+    }
+}

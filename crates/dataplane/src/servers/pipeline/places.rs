@@ -1,7 +1,7 @@
 //! Messages that do not go to the end of the queue. Some go ahead of the gets that wait. A get that is asked for again stands beside the
 //! same question of another client. A read by `mg` shares the message of an equal one that waits (`reads.rs`).
 
-use super::{BEGUN, Pipeline, line::LINE_END, line::tag_of, reads::is_same_question};
+use super::{BEGUN, Pipeline, line::LINE_END, line::tag_of, reads::BEHIND_MAX, reads::is_same_question};
 use crate::{
     servers::part::{NewPart, Part, Purpose, Sharing},
     servers::twins::Twin,
@@ -13,6 +13,9 @@ use weir_timing::Instant;
 
 /// A longer message does not go ahead of others: its bytes would have to be moved, and theirs.
 const AHEAD_BYTES_MAX: u64 = 4 << 10;
+
+/// Where the keys of a part lie is found by walking those of all parts before it. With more parts than these that is not done.
+const WALKED_MAX: usize = 1 << 10;
 
 impl Pipeline {
     /// Where the message that was composed last, which has this one key, may go ahead of the gets in front of it: none of them was taken
@@ -141,7 +144,7 @@ impl Pipeline {
     }
 
     /// The message that was composed last is a read of this key. The place behind one that waits and asks the same, if it may be shared:
-    /// nothing that `is_own` stands behind that with the same key, or writes.
+    /// nothing that `is_own` stands behind that with the same key, or writes, and not too much else.
     pub(in crate::servers) fn place_of_same(
         &self,
         key: &[u8],
@@ -153,8 +156,9 @@ impl Pipeline {
             let first = self.parts.partition_point(|part| part.start() < read.start());
             let waits = first >= self.dequeued && first < last && self.parts[first].start() == read.start();
             let place = first + read.parts();
-            (waits && self.asks_same(first, last) && !self.has_own_behind(place, (key, tag), &is_own))
-                .then_some(place)
+            let is_near = place + BEHIND_MAX >= last;
+            let may = waits && is_near && self.asks_same(first, last);
+            (may && !self.has_own_behind(place, (key, tag), &is_own)).then_some(place)
         })
     }
 
@@ -167,7 +171,8 @@ impl Pipeline {
         is_same_question(message(&self.parts[one]), message(&self.parts[other]))
     }
 
-    /// Whether a request that `is_own` stands from this place on, but for the last part, with this key, or may change items.
+    /// Whether a request that `is_own` stands from this place on, but for the last part, with this key, or may change items; or may do so, for
+    /// all that is known.
     #[cold]
     fn has_own_behind(
         &self,
@@ -192,7 +197,7 @@ impl Pipeline {
                 && part.expected() == Expected::Retrieval
                 && Names(names).any(|name| name == key)
         };
-        others || gets && self.parts_with_keys().take(last).skip(place).any(gets_it)
+        others || gets && (last > WALKED_MAX || self.parts_with_keys().take(last).skip(place).any(gets_it))
     }
 
     /// The message that was composed last is left out: its part shares the one in front of this place.

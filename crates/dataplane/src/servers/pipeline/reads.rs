@@ -12,12 +12,15 @@
 //! Who shares a message stands ahead of what came in between. Nobody can tell, but for its own client: so nothing of that may stand there which
 //! has the same key, or writes.
 //!
+//! To share a message costs a look at each part behind it. So no more than [`BEHIND_MAX`] stand there, and what one read costs does not grow
+//! with what waits.
+//!
 //! [`Reads`] owns where such reads wait. It learns of each, and answers which may be the same (`places.rs` looks whether they are).
 
 /// Reads that wait for the driver.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
-    /// In the order of their messages.
+    /// The latest, in the order of their messages.
     waiting: Vec<Read>,
     /// One bit for each, by its tag: one whose bit is not among these does not wait.
     seen: u64,
@@ -45,16 +48,28 @@ impl Read {
     }
 }
 
-/// More reads than these are not looked for, and no more share one.
-const WAITING_MAX: usize = 256;
+/// A message that has more parts behind it is not shared any more.
+pub(super) const BEHIND_MAX: usize = 64;
+
+/// No more share one.
 const PARTS_MAX: u16 = 256;
+
+/// With more reads than these the older half is forgotten: as many have come behind each of them as may stand there.
+const WAITING_MAX: usize = 2 * BEHIND_MAX;
 
 impl Reads {
     pub(super) fn note(&mut self, start: u64, tag: u16) {
-        if self.waiting.len() < WAITING_MAX {
-            self.waiting.push(Read { start, tag, parts: 1 });
-            self.seen |= bit_of(tag);
+        if self.waiting.len() == WAITING_MAX {
+            self.forget_older();
         }
+        self.waiting.push(Read { start, tag, parts: 1 });
+        self.seen |= bit_of(tag);
+    }
+
+    #[cold]
+    fn forget_older(&mut self) {
+        self.waiting.drain(..WAITING_MAX / 2);
+        self.seen = self.waiting.iter().fold(0, |seen, read| seen | bit_of(read.tag));
     }
 
     /// Those that may be of a key with this tag, and that more may share.
@@ -127,5 +142,20 @@ mod tests {
             assert!(!same("a O1 v", other), "{other}");
         }
         assert!(!same("O1", "O2"), "a key is no opaque");
+    }
+
+    #[test]
+    fn the_latest_reads_are_known_and_as_many_as_may_stand_behind_one() {
+        let mut reads = Reads::default();
+        for number in 0..1000_u16 {
+            reads.note(number.into(), number);
+            assert!(reads.waiting.len() <= WAITING_MAX);
+            let oldest = number.saturating_sub(u16::try_from(BEHIND_MAX).expect("it is small"));
+            for known in oldest..=number {
+                assert_eq!(reads.tag_at(known.into()), Some(known));
+                assert_eq!(reads.of(known).count(), 1);
+            }
+        }
+        assert_eq!(reads.of(0).count(), 0, "it was forgotten");
     }
 }
