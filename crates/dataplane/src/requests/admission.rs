@@ -84,6 +84,8 @@ pub(crate) fn resume(requests: &mut Requests, base: &mut Base, id: SessionId, no
     }
     let input = base.clients.go_on(id);
     consume(requests, base, id, input, now);
+    // It may have been answered without a server, and others go on in the same turn.
+    base.clients.recharge(id);
     base.clients.read_on(id);
 }
 

@@ -3,9 +3,18 @@
 //! [`Base`] holds the owners below the requests, and does what concerns several of them: time and memory.
 
 use crate::{
-    clients::Clients, config::Config, memory::budget::Budget, meter::Meter, meter::counters::Counters,
-    meter::report::Report, meter::window::LoopWindow, replication::Replication, replication::fleet::Fleet,
-    replication::freshness::Freshness, servers::deadlines::sooner,
+    clients::Clients,
+    config::Config,
+    memory::budget::{Budget, SMALL_REPLY_BYTES},
+    meter::Meter,
+    meter::counters::Counters,
+    meter::report::Report,
+    meter::window::LoopWindow,
+    replication::Replication,
+    replication::fleet::Fleet,
+    replication::freshness::Freshness,
+    servers::deadlines::sooner,
+    wire::ids::SessionId,
 };
 use std::sync::Arc;
 use weir_routing::Table;
@@ -117,6 +126,14 @@ impl Base {
     pub(crate) fn free_empty_buffers(&mut self) {
         let servers = self.fleet.servers.give_memory_back();
         self.clients.give_memory_back(servers);
+    }
+
+    /// A client was answered with this many bytes, which others are answered with, too: what the first hold counts for the next.
+    #[inline]
+    pub(crate) fn count_copy(&mut self, id: SessionId, len: usize) {
+        if len > SMALL_REPLY_BYTES && self.clients.get(id).is_some() {
+            self.clients.recharge(id);
+        }
     }
 
     /// Once per turn, with what all connections to servers hold.

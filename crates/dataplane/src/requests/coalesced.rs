@@ -26,6 +26,13 @@ struct Shared<'a> {
     was_asked_again: bool,
 }
 
+impl Shared<'_> {
+    /// How long the reply is.
+    fn len(&self) -> usize {
+        self.reply.map_or(0, |reply| reply.bytes.len())
+    }
+}
+
 impl Requests {
     /// A get is done for which others may wait (`ask_once.rs`).
     pub(super) fn finish_for_all(
@@ -50,6 +57,7 @@ impl Requests {
         now: Instant,
     ) {
         let service = &mut self.services[key];
+        let id = service.session;
         let shared = Shared {
             reply: reply.filter(|_| !service.verdict.is_impaired()),
             hits: service.hits,
@@ -65,6 +73,7 @@ impl Requests {
         }
         if !self.may_be_filled(base, key, (&ended, &shared), now) {
             self.conclude_elsewhere(base, key, blame, reply, now);
+            base.count_copy(id, shared.len());
         }
         for &waiter in &ended.waiters {
             self.finish_waiter(base, waiter, (&ended, &shared), now);
@@ -95,7 +104,8 @@ impl Requests {
         now: Instant,
     ) {
         let service = &mut self.services[waiter];
-        let session = &base.clients[service.session];
+        let id = service.session;
+        let session = &base.clients[id];
         // What its client has sent behind it must not be seen by it.
         let has_changed = session.changes() != service.changes.before;
         let may_ask = !session.is_gone()
@@ -110,6 +120,7 @@ impl Requests {
             service.hits = shared.hits;
             if !self.may_be_filled(base, waiter, (ended, shared), now) {
                 self.finish(base, waiter, reply, now);
+                base.count_copy(id, shared.len());
             }
             return;
         }

@@ -9,7 +9,6 @@ use shared::deliver_shared;
 use crate::{
     Fault, Mutation,
     clients::outbox::LARGE_REPLY_BYTES,
-    memory::budget::SMALL_REPLY_BYTES,
     replication::fleet::Fleet,
     requests::Requests,
     requests::base::Base,
@@ -205,12 +204,7 @@ fn deliver_sharer(
     let reply = if part.expected() == Expected::MetaUnlessMiss { reply.unless_miss() } else { reply };
     let session = part.request().map(|request| requests.services[request].session);
     deliver_one(requests, base, server, part, reply, bytes, now);
-    // One value becomes bytes for many clients: what the first hold counts for the next.
-    if bytes.len() > SMALL_REPLY_BYTES
-        && let Some(id) = session.filter(|id| base.clients.get(*id).is_some())
-    {
-        base.clients.recharge(id);
-    }
+    session.into_iter().for_each(|id| base.count_copy(id, bytes.len()));
 }
 
 // As a call of its own it costs every request a hundred instructions.

@@ -54,7 +54,8 @@ impl Requests {
         let Some(name) = name_of(retrieval).filter(|_| self.near_cache.is_on()) else {
             return Some(Wish::AsGet);
         };
-        let is_writing = base.clients[self.services[key].session].is_writing();
+        let id = self.services[key].session;
+        let is_writing = base.clients[id].is_writing();
         let asker =
             (base.fleet.generation(), is_writing && !base.fleet.config.is_without(Mutation::NearOwnWrites));
         let value = match self.near_cache.look((name, hash(name)), asker, now) {
@@ -70,6 +71,7 @@ impl Requests {
         base.meter.counters().near_hits += 1;
         self.services[key].hits = 1;
         self.finish(base, key, Some(Deciding { bytes: value.reply(), lacks_end: false }), now);
+        base.count_copy(id, value.reply().len());
         None
     }
 

@@ -2,7 +2,7 @@
 
 use crate::world::{MS, World, slot};
 use std::sync::Arc;
-use weir_dataplane::{Budget, Config, Event, JoinGets, SessionId};
+use weir_dataplane::{AskOnce, Budget, Config, Event, JoinGets, SessionId};
 
 const LIMIT: usize = 1 << 20;
 
@@ -101,6 +101,65 @@ fn one_value_for_many_who_want_it_does_not_go_beyond_the_limit() {
     assert_eq!(world.report().counters.buffer_refusals_full, refused as u64);
     assert!((14..20).contains(&refused), "{refused}");
     assert!(answers.iter().all(|answer| answer.starts_with("SERVER_ERROR") || *answer == reply(LIMIT / 5)));
+}
+
+#[test]
+fn one_reply_for_many_who_wait_for_it_does_not_go_beyond_the_limit() {
+    let mut world = World::with(1, 1, Config { ask_once: AskOnce::On, ..config() });
+    let clients: Vec<_> = (0..40).map(|_| world.client()).collect();
+    assert_eq!(world.asks(clients[0], "get a"), "get a\r\n");
+    for client in &clients[1..] {
+        assert_eq!(world.asks(*client, "get a"), "", "it waits");
+    }
+    let reply = reply(60_000);
+    world.server_says(0, &reply);
+    let then_held = held(&world);
+    let (refused, served) = refused_and_served(&mut world, &clients);
+    assert_eq!((refused, refused + served), (40 - LIMIT / reply.len(), 40));
+    assert!((served * reply.len()..=LIMIT).contains(&then_held), "{then_held}");
+}
+
+#[test]
+fn kept_values_for_clients_that_go_on_in_one_turn_do_not_go_beyond_the_limit() {
+    const EACH: usize = 16;
+    for (length, is_long) in [(4_000, false), (60_000, true)] {
+        let config = Config { near_cache_entries: 64, session_requests_max: EACH, ..config() };
+        let mut world = World::with(1, 1, config);
+        let reply = reply(length);
+        let first = world.client();
+        for _ in 0..3 {
+            assert_eq!(world.asks(first, "get a"), "get a\r\n");
+            assert!(world.hears(first, 0, &reply) == reply);
+        }
+        let clients: Vec<_> = (0..4).map(|_| world.client()).collect();
+        for client in &clients {
+            world.send(*client, &("gets b\r\n".repeat(EACH) + &"get a\r\n".repeat(EACH)));
+        }
+        let all = EACH * clients.len();
+        assert_eq!(world.server_gets(0), "gets b\r\n".repeat(all), "each waits for its own");
+        world.server_says(0, &"END\r\n".repeat(all));
+        for client in &clients {
+            let len = world.dataplane.client_output(*client).len();
+            world.dataplane.handle_client_written(*client, len, world.now);
+        }
+        // All go on, and then it is known what they hold.
+        world.turn();
+        world.turn();
+        let then_held = held(&world);
+        let (refused, served) = refused_and_served(&mut world, &clients);
+        assert_eq!((refused > 0, refused + served), (is_long, all), "{length} bytes: {refused}");
+        assert!(served * reply.len() <= LIMIT, "{length} bytes: {served}");
+        let held_max = LIMIT + reply.len();
+        assert!((served * reply.len()..=held_max).contains(&then_held), "{length} bytes: {then_held}");
+    }
+}
+
+/// How many answers of these clients are refusals for lack of room, and how many are replies.
+fn refused_and_served(world: &mut World, clients: &[SessionId]) -> (usize, usize) {
+    let heard = world.all_hear(clients).concat();
+    let refused = heard.matches("SERVER_ERROR buffer-full proxy\r\n").count();
+    assert_eq!(world.report().counters.buffer_refusals_full, refused as u64);
+    (refused, heard.matches("END\r\n").count())
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use crate::{
     Fault, Mutation,
-    memory::budget::SMALL_REPLY_BYTES,
     requests::Requests,
     requests::ask_alone::{Sharer, ask_alone},
     requests::base::Base,
@@ -53,12 +52,7 @@ fn deliver_values(
             Sorted::Last(part, kept) => deliver_kept(requests, base, server, part, kept, now),
             Sorted::TooLarge(place, part) => deliver_nothing(requests, base, server, (place, part), now),
         }
-        // One value becomes bytes for many clients: what the first hold counts for the next.
-        if bytes.len() > SMALL_REPLY_BYTES
-            && let Some(id) = session.filter(|id| base.clients.get(*id).is_some())
-        {
-            base.clients.recharge(id);
-        }
+        session.into_iter().for_each(|id| base.count_copy(id, bytes.len()));
         sorted = base.fleet.servers[server].take_for_twin(bytes, kept_max);
     }
 }
