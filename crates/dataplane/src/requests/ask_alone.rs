@@ -3,7 +3,10 @@
 //! A server that answers one key with an error, or with a value that nobody asked for, says so in the reply to all that share the
 //! message (`pipeline/line.rs`). Whoever has no answer then is asked for again alone, within its deadline: so it gets what it would have got
 //! without the others. A message of one get is asked for again when it is lost behind the reply that cannot be read, and no more: an error
-//! is its answer. Where several want the same keys, one message is for all of them.
+//! is its answer. Where several want the same keys, one message is for all of them, or for each 256 of them.
+//!
+//! To find the same question is to walk the keys of all that stand before it. Where thousands wait or are in flight nobody looks, and each has a
+//! message of its own: a server that has a bad moment must not take the time of those who ask others.
 //!
 //! Nothing but `get` is asked twice. A session that has sent a change behind its get is not asked for again, because it would read what it
 //! wrote later.

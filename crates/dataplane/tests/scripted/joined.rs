@@ -651,3 +651,20 @@ fn a_reply_that_a_moved_server_never_ends_means_nothing_on_its_next_connection()
     assert_eq!(world.all_get(&clients[..2]), expected);
     assert!(world.dataplane.is_quiet());
 }
+
+#[test]
+fn what_many_ask_again_shares_messages_within_bounds() {
+    // Beside the first of a message 255 stand, and with more than 1,024 in all nobody looks for the same question.
+    for (count, messages) in [(600, 3), (1_024, 4), (2_000, 4 + 2_000 - 1_024)] {
+        let (mut world, clients) = world_of(count, Config::default());
+        assert_eq!(world.all_ask(&clients, &vec!["get a"; count]).lines().count(), count.div_ceil(256));
+        world.server_says(0, "STORED\r\n");
+        world.dataplane.handle_server_connected(slot(0), world.now);
+        world.turn();
+        assert_eq!(world.server_gets(0), "get a\r\n".repeat(messages), "{count} ask");
+        world.server_says(0, &(value("a", "1") + "END\r\n").repeat(messages));
+        assert_eq!(world.all_get(&clients), vec![value("a", "1") + "END\r\n"; count]);
+        assert_eq!(world.report().counters.gets_asked_alone, count as u64);
+        assert!(world.dataplane.is_quiet());
+    }
+}

@@ -17,6 +17,9 @@ const AHEAD_BYTES_MAX: u64 = 4 << 10;
 /// Where the keys of a part lie is found by walking those of all parts before it. With more parts than these that is not done.
 const WALKED_MAX: usize = 1 << 10;
 
+/// No more parts stand beside the first one of a message: all are answered in one go.
+const BESIDE_MAX: usize = 255;
+
 impl Pipeline {
     /// Where the message that was composed last, which has this one key, may go ahead of the gets in front of it: none of them was taken
     /// by the driver, and none that `is_own` asks for the same key.
@@ -75,15 +78,28 @@ impl Pipeline {
     }
 
     /// The place behind a get that waits in a message of its own, was asked for again as often, and asks for the same keys, each after its
-    /// length.
+    /// length. None where many share that message, nor where it takes long to look: then each asks by itself.
     #[cold]
     pub(in crate::servers) fn place_beside(&self, keys: &[u8], tries: u8) -> Option<usize> {
+        if self.parts.len() > WALKED_MAX {
+            return None;
+        }
         let same = |part: &Part, own: &[u8]| {
             part.tries() == tries && part.expected() == Expected::Retrieval && own == keys
         };
         let waiting = self.parts_with_keys().enumerate().skip(self.dequeued);
-        let found = waiting.filter(|(_, (part, own))| same(part, own)).last();
-        found.map(|(place, _)| place + 1)
+        let (found, _) = waiting.filter(|(_, (part, own))| same(part, own)).last()?;
+        (found - self.first_of_message(found) < BESIDE_MAX).then_some(found + 1)
+    }
+
+    /// The first part of the message in which this part stands.
+    #[cold]
+    fn first_of_message(&self, part: usize) -> usize {
+        let mut first = part;
+        while self.parts[first].is_joined() {
+            first -= 1;
+        }
+        first
     }
 
     /// Puts a part behind the one in front of this place: in its message, with its keys, for another request.
@@ -101,10 +117,7 @@ impl Pipeline {
             own = keys.len();
             at += own;
         }
-        let mut first = place - 1;
-        while self.parts[first].is_joined() {
-            first -= 1;
-        }
+        let first = self.first_of_message(place - 1);
         self.parts[place - 1].note_twins();
         self.note_twins_beside(first, place);
         let end = before.end() - LINE_END.len() as u64;
