@@ -308,6 +308,7 @@ fn send_bulk(
 
 fn flush_all(requests: &mut Requests, base: &mut Base, request: Request<'_>, context: Context) {
     let key = requests.begin(base, Operation::Local, 0, request.noreply(), context);
+    requests.services[key].changes.is_split = true;
     let message = without_noreply(request);
     let routes = Arc::clone(&base.fleet.routes);
     for (rank, &server) in routes.servers().iter().enumerate() {
@@ -332,6 +333,7 @@ fn flush_all(requests: &mut Requests, base: &mut Base, request: Request<'_>, con
 #[cold]
 fn command_servers(requests: &mut Requests, base: &mut Base, request: Request<'_>, context: Context) {
     let key = requests.begin(base, Operation::Local, 0, request.noreply(), context);
+    requests.services[key].changes.is_split = true;
     let message = without_noreply(request);
     let routes = Arc::clone(&base.fleet.routes);
     for (rank, &server) in routes.servers().iter().enumerate() {

@@ -3,7 +3,6 @@
 use crate::{
     Fault,
     clients::bulk::Slicing,
-    replication::key_writes::Written,
     requests::Requests,
     requests::base::Base,
     requests::service::{Changes, Stage},
@@ -24,11 +23,11 @@ impl Requests {
         now: Instant,
     ) {
         let service = &mut self.services[key];
-        let Changes { written, is_in_line, .. } = service.changes;
+        let Changes { written, is_split, is_in_line, .. } = service.changes;
         base.clients[service.session].end_write();
         // Where several servers are written, the one to blame may be another than those that something was sent to.
-        let is_one_server = matches!(written, Written::Key(_)) && !base.fleet.routes.is_replicated();
-        let is_unsure = blame.flatten().is_some_and(|fault| fault.may_have_happened() || !is_one_server);
+        let may_be_another = is_split || base.fleet.routes.is_replicated();
+        let is_unsure = blame.flatten().is_some_and(|fault| fault.may_have_happened() || may_be_another);
         self.ask_once.end_write(written, is_unsure, now);
         self.fill_once.end_write(written, now);
         if is_in_line {

@@ -86,6 +86,7 @@ fn send_parts(
     }
     let Base { fleet, meter, .. } = base;
     let service = &mut services[key];
+    service.changes.is_split = true;
     let gather = service.gather.as_ref().expect("it was put there");
     for (index, server) in gather.asked() {
         let part = NewPart::of(key, Expected::Retrieval, service.begun()).deciding(true).at(index);

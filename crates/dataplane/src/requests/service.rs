@@ -71,12 +71,15 @@ pub(crate) struct Changes {
     pub(super) before: u64,
     /// What it may change itself, where that is counted.
     pub(super) written: Written,
+    /// Several servers were sent something of it, or may have been.
+    pub(super) is_split: bool,
     /// It went over its server's connection for all writes (`near_written.rs`).
     pub(super) is_in_line: bool,
 }
 
 impl Changes {
-    pub(super) const NONE: Self = Self { before: 0, written: Written::Nothing, is_in_line: false };
+    pub(super) const NONE: Self =
+        Self { before: 0, written: Written::Nothing, is_split: false, is_in_line: false };
 }
 
 /// What is special about a request.

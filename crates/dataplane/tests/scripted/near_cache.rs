@@ -285,6 +285,31 @@ fn a_change_that_was_never_sent_counts_for_nothing() {
 }
 
 #[test]
+fn a_gat_of_several_keys_that_was_never_sent_counts_for_nothing() {
+    // What one server is sent of it may be carried out late, whatever the other one says.
+    for (losses, said) in [(2, "down"), (1, "connect"), (0, "closed")] {
+        let mut world = World::with(2, 1, on());
+        let client = world.client();
+        let (there, elsewhere) = (world.key_on(0), world.key_on(1));
+        let loses = |world: &mut World| {
+            world.dataplane.handle_server_disconnected(slot(1), world.now);
+            world.turn();
+        };
+        (0..losses).for_each(|_| loses(&mut world));
+        let sent = world.asks(client, &format!("gat 0 {there} {elsewhere}"));
+        assert_eq!(sent, if losses == 2 { String::new() } else { format!("gat 0 {there}\r\n") }, "{said}");
+        if losses < 2 {
+            loses(&mut world);
+            world.server_says(0, "END\r\n");
+        }
+        assert_eq!(world.client_gets(client), format!("SERVER_ERROR {said} s:2\r\n"));
+        world.heats(client, &there, "1");
+        let is_kept = world.asks(client, &format!("get {there}")).is_empty();
+        assert_eq!(is_kept, losses == 2, "{said}");
+    }
+}
+
+#[test]
 fn a_flush_counts_for_every_key() {
     let mut config = on();
     config.limits.flush_allowed = true;
