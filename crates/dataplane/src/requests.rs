@@ -158,6 +158,7 @@ impl Requests {
         self.ask_once.give_memory_back();
         if self.services.is_empty() {
             self.opaques.give_memory_back();
+            self.near_written.give_memory_back();
         }
     }
 

@@ -270,9 +270,9 @@ impl NearCache {
         is_kept
     }
 
-    /// Whether the key with this hash is asked for so often that what is stored under it is worth to be kept.
-    pub(crate) fn wants_written(&self, hash: u64) -> bool {
-        self.hot_place_of(hash).is_some()
+    /// Whether the key with this hash is asked for so often that a value of this many bytes is worth to be kept that is stored under it.
+    pub(crate) fn wants_written(&self, hash: u64, bytes: usize) -> bool {
+        bytes <= self.reply_bytes_max() && self.hot_place_of(hash).is_some()
     }
 
     /// Until when a reply of this length is worth to be kept, if it is at all.
@@ -289,8 +289,13 @@ impl NearCache {
         Some(lives_ns.map_or(by_age, |lives_ns| by_age.min(as_of.sent.plus(lives_ns))))
     }
 
+    /// A longer reply is never kept.
+    fn reply_bytes_max(&self) -> usize {
+        REPLY_BYTES_MAX.min(self.bytes_max / PARTS)
+    }
+
     fn has_room(&mut self, len: usize, now: Instant) -> bool {
-        if len > REPLY_BYTES_MAX.min(self.bytes_max / PARTS) {
+        if len > self.reply_bytes_max() {
             return false;
         }
         if self.bytes + len > self.bytes_max {

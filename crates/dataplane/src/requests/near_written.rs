@@ -81,7 +81,8 @@ impl NearWritten {
         own.begin();
         let Some(storage) = storage.filter(|it| it.verb == StorageVerb::Set) else { return true };
         let hash = hash(storage.key);
-        if !near_cache.wants_written(hash) {
+        // Before it is copied: copies count against no limit.
+        if !near_cache.wants_written(hash, storage.value.len()) {
             return true;
         }
         let others = writes.others(hash, *own);
@@ -118,6 +119,11 @@ impl NearWritten {
         let as_of = AsOf { seen, generation, sent: it.sent };
         near_cache.keep(it.hash, (&it.reply, b""), (as_of, Some(Said::stored(it.lives_ns))), now)
     }
+
+    /// Nothing is under way: frees memory that is kept to be used again.
+    pub(crate) fn give_memory_back(&mut self) {
+        self.stored = Vec::new();
+    }
 }
 
 /// How long an item with this expiry time lives at least, `None` in it being for ever. Nothing if it ends at a date, at once, or never was
@@ -144,6 +150,36 @@ fn number(text: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_too_long_to_be_kept_is_not_copied() {
+        let (config, freshness) =
+            (Config { near_cache_entries: 4, ..Config::default() }, Freshness::default());
+        let (mut near_cache, mut near_written) =
+            (NearCache::new(&config, &freshness), NearWritten::new(&config, &freshness));
+        let (hash, request, now) = (hash(b"a"), RequestKey::from_index(7), Instant::ZERO);
+        for _ in 0..config.near_cache_points_min {
+            _ = near_cache.look((b"a", hash), (0, false), now);
+        }
+        for (bytes, is_copied) in [((64 << 10) + 1, false), (100, true)] {
+            let value = vec![b'x'; bytes];
+            let storage = Storage {
+                verb: StorageVerb::Set,
+                key: b"a",
+                flags: b"0",
+                exptime: b"0",
+                cas: b"",
+                noreply: false,
+                value: &value,
+            };
+            let written = (request, freshness.key_writes().begin(hash));
+            assert!(near_written.begin(&near_cache, written, Some(&storage), (0, now)), "it counts");
+            let copied = near_written.stored.get(request.index()).is_some_and(Option::is_some);
+            assert_eq!(copied, is_copied, "{bytes} bytes");
+        }
+        near_written.give_memory_back();
+        assert_eq!(near_written.stored.capacity(), 0);
+    }
 
     #[test]
     fn times_to_live_are_known_or_nothing_is_kept() {
