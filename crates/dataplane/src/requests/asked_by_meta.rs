@@ -127,7 +127,7 @@ impl Requests {
                 self.finish_all(base, key, (whole(kept.reply()), None), now);
             }
             (Found::Nothing, _) => {
-                self.near_cache.drop_value(hash(self.ask_once.key_of(key)));
+                self.near_cache.note_missing(hash(self.ask_once.key_of(key)), now);
                 self.finish_all(base, key, (whole(END), None), now);
             }
             // The question has waited for another connection than that on which the token had come.

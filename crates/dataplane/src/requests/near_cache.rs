@@ -73,8 +73,10 @@ struct Place {
     hash: u64,
     points: u8,
     value: Option<Arc<Value>>,
-    /// What has come of it was not kept. Its server is not asked for more than the value before then.
+    /// What has come of it was not kept, or there was nothing. Its server is not asked for more than the value before then.
     rests_until: Instant,
+    /// When its server was asked for more last, it had nothing.
+    is_missing: bool,
 }
 
 /// A value that is kept.
@@ -256,6 +258,7 @@ impl NearCache {
         let until = self.until(as_of, said, len).filter(|until| *until > now);
         let is_kept = until.map(|_| self.has_room(len, now));
         let place = &mut self.sets[set].places[way];
+        place.is_missing = false;
         let Some(until) = until.filter(|_| is_kept == Some(true)) else {
             place.rests_until = now.plus(self.age_ns);
             return is_kept;
@@ -304,10 +307,14 @@ impl NearCache {
         self.bytes + len <= self.bytes_max
     }
 
-    /// What its server has said of the key with this hash: it has nothing.
-    pub(crate) fn drop_value(&mut self, hash: u64) {
-        if let Some((set, way)) = self.hot_place_of(hash) {
-            self.drop_value_at(set, way);
+    /// What its server has said of the key with this hash: it has nothing. If that is so twice in a row, it is asked for the value alone for a
+    /// while: a get of a key that nobody has need not be a message of its own each time.
+    pub(crate) fn note_missing(&mut self, hash: u64, now: Instant) {
+        let Some((set, way)) = self.hot_place_of(hash) else { return };
+        self.drop_value_at(set, way);
+        let place = &mut self.sets[set].places[way];
+        if mem::replace(&mut place.is_missing, true) {
+            place.rests_until = now.plus(self.age_ns);
         }
     }
 

@@ -150,6 +150,31 @@ fn what_is_not_kept_is_a_plain_get_for_a_while() {
 }
 
 #[test]
+fn a_key_that_nobody_has_is_a_plain_get_for_a_while() {
+    let (mut world, clients) = world_of("1.6.18", 1, on());
+    let misses = |world: &mut World, asked: &str| {
+        assert_eq!(world.asks(clients[0], "get a"), asked);
+        let reply = if asked == TO_KEEP { "EN\r\n" } else { "END\r\n" };
+        assert_eq!(world.hears(clients[0], 0, reply), "END\r\n");
+    };
+    // Once it may just have come to its end.
+    misses(&mut world, TO_KEEP);
+    misses(&mut world, TO_KEEP);
+    world.pass(AGE - 1);
+    misses(&mut world, "get a\r\n");
+    world.pass(1);
+    misses(&mut world, TO_KEEP);
+    misses(&mut world, "get a\r\n");
+    // What is stored is kept at once.
+    assert_ne!(world.asks(clients[0], "set a 0 0 3\r\nold"), "");
+    assert_eq!(world.hears(clients[0], 0, "STORED\r\n"), "STORED\r\n");
+    assert!(world.has(clients[0]));
+    world.pass(AGE);
+    misses(&mut world, TO_KEEP);
+    misses(&mut world, TO_KEEP);
+}
+
+#[test]
 fn a_change_counts_as_where_nothing_is_said() {
     for change in CHANGES {
         let (mut world, clients) = world_of("1.6.18", 2, on());
