@@ -10,8 +10,13 @@
 //! (`replication/key_writes.rs`). So it is answered what it would have been answered alone. What has not left yet is another matter: gets of
 //! one message ask for a key once anyway (`servers/pipeline/line.rs`).
 //!
+//! All that wait are answered in one go, before anything of that is written. So a client that waits with many gets at once may be refused
+//! some for lack of room (`session_buffer_bytes_max`) that would have come one by one.
+//!
 //! Whose earlier get fails asks by itself, and so does who waits for a long value: nobody is charged for memory because of others. A get is
-//! done at its deadline, and those that wait for it have later ones, so each keeps its own.
+//! done at its deadline, and those that wait for it have later ones, so each keeps its own. There is one exception. A reply that is coming at
+//! the deadline has more time, as long as it goes on, and so have those that wait for it. Who may not ask any more when it is there is
+//! answered with it, however long it is.
 //!
 //! With `--near-cache` a get may be put to its server by a meta command (`asked_by_meta.rs`), which shares no message. So others wait for it
 //! before it has left, too, whoever writes: it leaves after they came.

@@ -132,7 +132,7 @@ impl FillOnce {
         now: Instant,
     ) -> Fate {
         let Some(leases) = self.leases.as_ref().filter(|_| !session.is_gone()) else { return Fate::Miss };
-        // So that it is looked at before its deadline once more.
+        // So that it is looked at before its deadline once more, where no more wait than are looked at in one go.
         let last = Instant::from_nanos(deadline.as_nanos().saturating_sub(LOOK_NS));
         let until = *missed.wait.until.get_or_insert_with(|| now.plus(self.wait_ns).min(last));
         let is_read_only = session.gate().user().is_some_and(|user| user.is_read_only());
