@@ -68,7 +68,13 @@ impl Connection {
         let asked = self.keys.range(..request.keys as usize).copied();
         let is_meta = request.ask.command == Command::MetaGet;
         let values = if is_meta { meta.map_or(&[][..], std::slice::from_ref) } else { self.scanner.values() };
-        verify_values(&self.workload, asked, self.names.front(), values, buffer, &mut self.missed)
+        let found =
+            verify_values(&self.workload, asked, self.names.front(), values, buffer, &mut self.missed)?;
+        let tokens = matches!(request.ask.command, Command::Gets | Command::Gats);
+        match values.iter().find(|value| tokens && value.cas.is_none()) {
+            Some(value) => Err(Fault::NoToken { key: text(&buffer[value.key.clone()]) }),
+            None => Ok(found),
+        }
     }
 
     /// Notes the requests that the answer asks for. `missed` holds the keys that were not found.

@@ -315,6 +315,33 @@ fn replies_that_do_not_fit_their_command_are_failures() {
     }
 }
 
+/// The scanner takes it for a whole reply. Once the header was looked for as far as the first `\r\n`, which is behind the data.
+#[test]
+fn a_header_that_ends_in_a_bare_line_feed_harms_nobody() {
+    let mut run = Run::prefilled("mg=1", |_| {});
+    let key = run.key(1);
+    for words in ["s3", "k", "f1 s3"] {
+        run.ask(&[(Command::MetaGet, vec![1])]);
+        run.turn(|replies, _| *replies = vec![format!("VA 3 k{key} f24301 {words}\nabc\r\n").into_bytes()]);
+    }
+    assert_eq!(run.recorder.failures().count, 3, "{:?}", run.failures());
+    assert!(run.failures()[0].contains("the value has 3 bytes instead of "), "{:?}", run.failures());
+}
+
+#[test]
+fn a_value_without_the_token_that_was_asked_for_is_a_failure() {
+    for command in [Command::Gets, Command::Gats] {
+        let mut run = Run::prefilled("set=1", |_| {});
+        run.ask(&[(command, vec![1])]);
+        run.turn(|replies, cache| {
+            let key = String::from_utf8_lossy(&replies[0]).split(' ').nth(1).expect("a key").to_owned();
+            *replies = cache.answer(format!("get {key}\r\n").as_bytes());
+        });
+        assert_eq!(run.failures().len(), 1, "{}", command.name());
+        assert!(run.failures()[0].ends_with("the value came without a cas token"), "{:?}", run.failures());
+    }
+}
+
 #[test]
 fn a_connection_is_renewed_after_its_number_of_requests() {
     let mut run = Run::prefilled("get=1", |s| s.connections = 1);

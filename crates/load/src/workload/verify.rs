@@ -142,10 +142,11 @@ fn misplaced(
     }
 }
 
-/// The value in a meta reply to `mg <key> f k v`: `VA <bytes> f<flags> k<key>`, and the data.
+/// The value in a meta reply to `mg <key> f k v`: `VA <bytes> f<flags> k<key>`, and the data. As for the scanner that found the reply, its
+/// line may end in a line feed alone.
 pub(crate) fn meta_value(reply: &[u8]) -> Option<ValueSpan> {
-    let line_end = reply.windows(2).position(|bytes| bytes == b"\r\n")?;
-    let line = &reply[..line_end];
+    let data_start = reply.iter().position(|&byte| byte == b'\n')? + 1;
+    let line = reply[..data_start - 1].strip_suffix(b"\r").unwrap_or(&reply[..data_start - 1]);
     let mut key = None;
     let mut flags = None;
     let mut at = 0;
@@ -157,7 +158,7 @@ pub(crate) fn meta_value(reply: &[u8]) -> Option<ValueSpan> {
         }
         at += word.len() + 1;
     }
-    let data = line_end + 2..reply.len().checked_sub(2)?;
+    let data = data_start..reply.len().checked_sub(2).filter(|&end| end >= data_start)?;
     Some(ValueSpan { block: 0..reply.len(), key: key?, data, flags: flags?, cas: None })
 }
 
@@ -183,6 +184,8 @@ pub(crate) enum Fault {
     Number { found: u64, most: u64 },
     #[error("key {key}: the flags are {found} instead of {FLAGS}")]
     Flags { key: String, found: u32 },
+    #[error("key {key}: the value came without a cas token")]
+    NoToken { key: String },
     #[error("a value came for {key}, which is no key of this run")]
     UnknownKey { key: String },
     #[error("a value came for {key}, which was not asked for")]
