@@ -61,6 +61,8 @@ pub(crate) struct Connection {
     missed: Vec<u64>,
     /// When the connection is opened anew.
     renewal: Option<Renewal>,
+    /// Once nothing is issued any more: whether the source had nothing left before.
+    ran_dry: Option<bool>,
     scanner: ReplyScanner,
     /// Requests composed so far; also the last request's number.
     issued: u64,
@@ -121,6 +123,7 @@ impl Connection {
             name: KeyName::EMPTY,
             missed: Vec::new(),
             renewal: None,
+            ran_dry: None,
             scanner: ReplyScanner::default(),
             issued: 0,
             composed: 0,
@@ -134,6 +137,7 @@ impl Connection {
         self.source = source;
         self.pace = pace;
         self.depth = depth;
+        self.ran_dry = None;
         self.outstanding.reserve(depth);
     }
 
@@ -157,16 +161,30 @@ impl Connection {
         }
     }
 
-    /// Issues no request any more, and tells `recorder` of those that were due.
+    /// Issues no request any more, and tells `recorder` of those that were due: they will never be sent. Those for which the source
+    /// has nothing left are no arrivals.
     pub(crate) fn abandon(&mut self, recorder: &mut Recorder) {
-        // What is due when a source has run out was never going to be.
-        let has_more = self.has_more();
+        let ran_dry = self.ran_dry.unwrap_or_else(|| !self.source_has_more());
+        self.ran_dry = Some(ran_dry);
         while let Some(intended) = self.pace.abandon() {
-            if has_more {
+            if ran_dry {
+                recorder.take_back_arrival(intended);
+            } else {
                 recorder.record_unsent(intended);
             }
         }
         self.dry_up();
+    }
+
+    /// A request was to be sent at `intended`, when the connection issued nothing any more. Returns whether it is an arrival, which is never
+    /// sent: not if the source had nothing left for it.
+    pub(crate) fn miss_arrival(&mut self, intended: Instant, recorder: &mut Recorder) -> bool {
+        let is_arrival = self.ran_dry != Some(true);
+        if is_arrival {
+            recorder.record_arrival(intended, 0);
+            recorder.record_unsent(intended);
+        }
+        is_arrival
     }
 
     fn dry_up(&mut self) {
@@ -183,9 +201,13 @@ impl Connection {
 
     /// Whether there is a request to issue.
     pub(crate) fn has_more(&self) -> bool {
+        self.source_has_more() || !self.follow_ups.is_empty()
+    }
+
+    /// Whether there is a request to issue that no answer has asked for.
+    pub(crate) fn source_has_more(&self) -> bool {
         let trace_ended = || self.workload.trace.as_ref().is_none_or(Trace::has_ended);
-        let dry = self.source.is_dry() || matches!(self.source, Source::Replay) && trace_ended();
-        !dry || !self.follow_ups.is_empty()
+        !(self.source.is_dry() || matches!(self.source, Source::Replay) && trace_ended())
     }
 
     /// Why the trace that is replayed ended before its end.
@@ -222,7 +244,13 @@ impl Connection {
             }
             let Some(due) = self.next_due(now) else { return };
             self.drawn.clear();
-            let Some(ask) = self.next_ask() else { return };
+            let Some(ask) = self.next_ask() else {
+                // The trace has ended meanwhile.
+                if due.late_ns.is_some() {
+                    recorder.take_back_arrival(due.intended);
+                }
+                return;
+            };
             if let Some(late_ns) = due.late_ns {
                 recorder.record_late(due.intended, late_ns);
             }
@@ -357,7 +385,8 @@ impl Connection {
         recorder: &mut Recorder,
     ) {
         let times = self.times(request, now);
-        let mut outcome = Outcome { keys: request.keys, ..Outcome::default() };
+        let mut outcome =
+            Outcome { keys: request.keys, is_follow_up: request.ask.is_follow_up, ..Outcome::default() };
         if reply.status.is_error() {
             self.lose_write(request);
             outcome.error = true;

@@ -59,6 +59,12 @@ pub fn run(
     if let Some(fault) = workers.iter().find_map(Worker::trace_fault) {
         return Err(fault.into());
     }
+    // Each goes through what it did not send: with many of them that takes time.
+    let close = |worker: &mut Worker| {
+        worker.close(timeline.end);
+        Ok(())
+    };
+    let workers = in_threads(workers, close, |_| ())?;
     let mut recorder = Recorder::new(false);
     for worker in workers {
         recorder.merge(worker.into_recorder());

@@ -25,6 +25,7 @@ pub(crate) struct Recorder {
     failures: Failures,
     foreign_values: u64,
     scheduled: ScheduledCounts,
+    under_way: UnderWay,
     late_after_ns: u64,
     /// For how long this thread had nothing to do in the measured phase.
     waited_ns: u64,
@@ -58,6 +59,8 @@ pub(crate) struct Outcome {
     pub(crate) keys: u32,
     pub(crate) hits: u32,
     pub(crate) misses: u32,
+    /// Another answer had asked for it: it was no arrival.
+    pub(crate) is_follow_up: bool,
 }
 
 /// What became of scheduled requests in the measured phase: arrivals of an open loop, or clients that had finished thinking.
@@ -67,12 +70,28 @@ pub(crate) struct ScheduledCounts {
     pub(crate) arrivals: u64,
     /// Of them, those that never were, because the backlog was full, the connection given up or the time for draining over.
     pub(crate) unsent: u64,
-    /// Of them, those that the generator sent late.
+    /// Of them, those that the generator sent late, or did not come to.
     pub(crate) late: u64,
     /// For how long the generator alone was to blame that a request was not sent yet.
     pub(crate) lateness: Distribution,
     /// The longest backlog that an arrival met on its connection.
     pub(crate) backlog_max: u64,
+    /// Requests of any moment that were answered in the measured phase, without those that answers had asked for.
+    pub(crate) completed: u64,
+    /// Of the arrivals, those that were answered within the measured phase.
+    pub(crate) in_time: u64,
+    /// Of the arrivals, those that were answered after its end: for how long each had been due then.
+    pub(crate) ages_at_end: Distribution,
+}
+
+/// Requests of a closed loop that were sent before the measured phase ended and rightly answered after it. They belong to what comes after,
+/// so that no distribution has their times.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct UnderWay {
+    /// How many there were.
+    pub(crate) requests: u64,
+    /// The longest of their response times, in nanoseconds.
+    pub(crate) slowest_ns: u64,
 }
 
 /// Counts of one phase.
@@ -95,6 +114,8 @@ pub(crate) struct OperationCounts {
     pub(crate) hits: u64,
     pub(crate) misses: u64,
     pub(crate) errors: u64,
+    /// Requests of any moment that were completed in the measured phase.
+    pub(crate) completed: u64,
     pub(crate) response_time: Distribution,
     /// Open loop: from sending, as who does not know the intended moments would have measured it.
     pub(crate) response_time_from_send: Distribution,
@@ -136,6 +157,7 @@ impl Recorder {
             failures: Failures::default(),
             foreign_values: 0,
             scheduled: ScheduledCounts::default(),
+            under_way: UnderWay::default(),
             late_after_ns: u64::MAX,
             waited_ns: 0,
             threads_waited_ns: Vec::new(),
@@ -185,8 +207,27 @@ impl Recorder {
         if phase == Phase::Measured {
             self.record_measured(times, operation, outcome, verified);
         }
-        if self.timeline.phase_at(times.completed) == Phase::Measured {
+        let is_in_time = self.timeline.phase_at(times.completed) == Phase::Measured;
+        if is_in_time {
             self.window_at(times.completed).completed += 1;
+            self.operations[operation.index()].completed += 1;
+        }
+        let is_closed = times.from_send_ns.is_none();
+        if phase == Phase::Drain && is_closed && verified && self.timeline.measured < self.timeline.end {
+            self.under_way.requests += 1;
+            self.under_way.slowest_ns = self.under_way.slowest_ns.max(times.response_time_ns);
+        }
+        if !outcome.is_follow_up {
+            self.record_answered_arrival(times, phase == Phase::Measured, is_in_time);
+        }
+    }
+
+    fn record_answered_arrival(&mut self, times: Times, is_measured: bool, is_in_time: bool) {
+        self.scheduled.completed += u64::from(is_in_time);
+        self.scheduled.in_time += u64::from(is_measured && is_in_time);
+        if is_measured && !is_in_time {
+            let age_ns = self.timeline.end.saturating_since(times.belongs_to);
+            self.scheduled.ages_at_end.record(age_ns);
         }
     }
 
@@ -224,6 +265,14 @@ impl Recorder {
         }
     }
 
+    /// A request that was to be sent at `intended` is none after all: there is nothing left to ask.
+    pub(crate) fn take_back_arrival(&mut self, intended: Instant) {
+        if self.timeline.phase_at(intended) == Phase::Measured {
+            self.scheduled.arrivals -= 1;
+            self.window_at(intended).arrivals -= 1;
+        }
+    }
+
     /// A request that was to be sent at `intended` never will be.
     pub(crate) fn record_unsent(&mut self, intended: Instant) {
         if self.timeline.phase_at(intended) == Phase::Measured {
@@ -237,6 +286,13 @@ impl Recorder {
         if self.timeline.phase_at(intended) == Phase::Measured {
             self.scheduled.lateness.record(late_ns);
             self.scheduled.late += u64::from(late_ns > self.late_after_ns);
+        }
+    }
+
+    /// The generator did not even come to a request that was to be sent at `intended`: that is late, too.
+    pub(crate) fn record_unnoticed(&mut self, intended: Instant) {
+        if self.timeline.phase_at(intended) == Phase::Measured {
+            self.scheduled.late += 1;
         }
     }
 
@@ -302,6 +358,8 @@ impl Recorder {
         self.failures.first.truncate(FAILURE_TEXTS_MAX);
         self.foreign_values += other.foreign_values;
         self.scheduled.add(&other.scheduled);
+        self.under_way.requests += other.under_way.requests;
+        self.under_way.slowest_ns = self.under_way.slowest_ns.max(other.under_way.slowest_ns);
         self.threads_waited_ns.push(other.waited_ns);
         self.threads_waited_ns.extend(other.threads_waited_ns);
     }
@@ -373,6 +431,11 @@ impl Recorder {
         &self.scheduled
     }
 
+    /// Requests of a closed loop that the end of the measured phase cut off.
+    pub(crate) fn under_way(&self) -> UnderWay {
+        self.under_way
+    }
+
     pub(crate) fn foreign_values(&self) -> u64 {
         self.foreign_values
     }
@@ -406,6 +469,7 @@ impl OperationCounts {
         self.hits += other.hits;
         self.misses += other.misses;
         self.errors += other.errors;
+        self.completed += other.completed;
         self.response_time.merge(&other.response_time);
         self.response_time_from_send.merge(&other.response_time_from_send);
     }
@@ -418,6 +482,9 @@ impl ScheduledCounts {
         self.late += other.late;
         self.lateness.merge(&other.lateness);
         self.backlog_max = self.backlog_max.max(other.backlog_max);
+        self.completed += other.completed;
+        self.in_time += other.in_time;
+        self.ages_at_end.merge(&other.ages_at_end);
     }
 }
 

@@ -20,8 +20,8 @@ use crate::content::Content;
 use crate::driver::clock::Clock;
 use crate::driver::cpu::CpuTime;
 use crate::recorder::phase::{Phase, Timeline};
-use crate::recorder::{Failures, OperationCounts, Recorder, WINDOW_NS};
-use crate::report::bottleneck::{Bottleneck, Evidence};
+use crate::recorder::{Failures, OperationCounts, Recorder, UnderWay, WINDOW_NS};
+use crate::report::bottleneck::{Bottleneck, Evidence, kept_up};
 use crate::report::summary::Summary;
 use crate::report::thresholds::{Judgement, Threshold, describe};
 use crate::workload::VALUE_SIZE_DRAWN_MAX;
@@ -37,6 +37,7 @@ pub struct Report {
     pub(crate) phases: Phases,
     pub(crate) operations: BTreeMap<&'static str, OperationReport>,
     pub(crate) throughput_rps: f64,
+    pub(crate) under_way: UnderWay,
     pub(crate) scheduled: Option<ScheduledReport>,
     windows: Vec<WindowReport>,
     pub(crate) cpu: CpuReport,
@@ -107,6 +108,8 @@ pub(crate) struct OperationReport {
     hits: u64,
     pub(crate) misses: u64,
     pub(crate) errors: u64,
+    /// Requests of any moment that were completed in the measured phase.
+    pub(crate) completed: u64,
     pub(crate) response_time: DistributionReport,
     /// Open loop: from sending.
     pub(crate) response_time_from_send: Option<DistributionReport>,
@@ -116,6 +119,8 @@ pub(crate) struct OperationReport {
 pub(crate) struct ScheduledReport {
     pub(crate) arrivals: u64,
     pub(crate) offered_rate_rps: f64,
+    /// Requests of any moment that were answered in the measured phase, without those that answers had asked for.
+    pub(crate) completed: u64,
     pub(crate) unsent: u64,
     pub(crate) late: u64,
     pub(crate) backlog_max: u64,
@@ -166,7 +171,10 @@ impl Report {
         let expected = config.operations();
         let names: Vec<Operation> = Operation::ALL
             .into_iter()
-            .filter(|name| expected.contains(name) || recorder.operation(*name).requests > 0)
+            .filter(|name| {
+                let counts = recorder.operation(*name);
+                expected.contains(name) || counts.requests > 0 || counts.completed > 0
+            })
             .collect();
         let mut all = OperationCounts::default();
         for &operation in &names {
@@ -182,6 +190,7 @@ impl Report {
         let evidence = Evidence {
             pacing: &config.pacing,
             completed,
+            kept_up: kept_up(recorder.scheduled(), all_operations.response_time.p25_ns, measured_ns),
             busiest: cpu.busiest_thread.max(cpu.generator_busy),
             scheduled: recorder.scheduled(),
             mean_response_ns: all_operations.response_time.mean_ns,
@@ -197,6 +206,7 @@ impl Report {
                 .map(|&name| (name.name(), OperationReport::new(recorder.operation(name), config.is_open())))
                 .collect(),
             throughput_rps: per_second(completed),
+            under_way: recorder.under_way(),
             scheduled,
             windows,
             cpu,
@@ -256,7 +266,8 @@ impl Report {
         }
         if let Some(scheduled) = self.scheduled.as_ref().filter(|scheduled| scheduled.unsent > 0) {
             warnings.push(format!(
-                "{} of {} arrivals were never sent: the backlog was full, or the time for draining over; response times leave them out",
+                "{} of {} arrivals were never sent: the backlog was full, the connection was given up, or the time for draining was over; \
+                 response times leave them out",
                 scheduled.unsent, scheduled.arrivals
             ));
         }
@@ -340,6 +351,7 @@ impl ScheduledReport {
         ScheduledReport {
             arrivals: counts.arrivals,
             offered_rate_rps: per_second(counts.arrivals),
+            completed: counts.completed,
             unsent: counts.unsent,
             late: counts.late,
             backlog_max: counts.backlog_max,
@@ -381,6 +393,7 @@ impl OperationReport {
             hits: counts.hits,
             misses: counts.misses,
             errors: counts.errors,
+            completed: counts.completed,
             response_time: counts.response_time.report(),
             response_time_from_send: is_open.then(|| counts.response_time_from_send.report()),
         }

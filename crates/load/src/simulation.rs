@@ -13,12 +13,17 @@ use weir_timing::{Distribution, Instant, Operation};
 
 use crate::config::{Config, Pacing, Settings};
 use crate::connection::Connection;
+use crate::driver::clock::Clock;
+use crate::driver::cpu::CpuTime;
 use crate::pacing::agenda::Agenda;
 use crate::pacing::arrivals::{exponential, generator};
 use crate::pacing::pace::Pace;
 use crate::pacing::schedule::{Process, ThinkTime};
 use crate::recorder::Recorder;
 use crate::recorder::phase::{Phase, Timeline};
+use crate::report::answer::Answer;
+use crate::report::bottleneck::Bottleneck;
+use crate::report::{Measurements, Report};
 use crate::workload::Workload;
 use crate::workload::mix::Source;
 
@@ -34,16 +39,19 @@ struct World {
     /// Memory asked for by what is under test since [`World::count_from`].
     allocations: u64,
     count_from: Instant,
+    is_stopped: bool,
 }
 
-/// One station that serves requests of all connections in the order in which they come.
+/// One station that serves requests of all connections in the order in which they come. It stores nothing.
 struct Server {
     service: Service,
     rng: SmallRng,
     /// While this lasts it does nothing.
     frozen: (Instant, Instant),
-    /// Moment of departure and connection, in order.
-    replies: VecDeque<(Instant, usize)>,
+    /// How long replies are on their way.
+    path_ns: u64,
+    /// When it arrives, and on which connection, in order.
+    replies: VecDeque<(Instant, usize, &'static [u8])>,
     last_departure: Instant,
 }
 
@@ -85,7 +93,8 @@ impl World {
                 let mut connection = Connection::new(id, "here:1".into(), workload.clone());
                 let mut pace = Pace::new(&config, id);
                 pace.begin(timeline.warmup, config.depth, 0.5);
-                connection.set_source(Source::FirstKey, pace, config.depth);
+                let source = Source::FirstKey { fill: config.content.read_through };
+                connection.set_source(source, pace, config.depth);
                 while let Some(ready) = connection.pace().pop_ready() {
                     agenda.add(id, ready);
                 }
@@ -98,6 +107,7 @@ impl World {
             service,
             rng: generator(config.seed, b"service", 0),
             frozen: (Instant::ZERO, Instant::ZERO),
+            path_ns: 0,
             replies: VecDeque::new(),
             last_departure: Instant::ZERO,
         };
@@ -111,6 +121,7 @@ impl World {
             output: Vec::new(),
             allocations: 0,
             count_from: crate::recorder::phase::NEVER,
+            is_stopped: false,
         }
     }
 
@@ -119,22 +130,39 @@ impl World {
         self
     }
 
+    fn over_a_path(mut self, length: Duration) -> World {
+        self.server.path_ns = length.as_nanos() as u64;
+        self
+    }
+
+    fn report(self) -> Report {
+        let World { config, recorder, timeline, .. } = self;
+        let (finished, cpu) = (timeline.end, CpuTime::default());
+        let prefill_began = timeline.warmup;
+        let clock = Clock::start();
+        Report::new(&config, &Measurements { recorder, clock, prefill_began, timeline, finished, cpu })
+    }
+
     /// Runs to the end, and drains without a limit.
     fn run(mut self) -> World {
         let end = self.timeline.end;
         loop {
             let due = self.agenda.next_at().filter(|due| *due < end);
-            let replied = self.server.replies.front().map(|(departure, _)| *departure);
+            let replied = self.server.replies.front().map(|(arrival, ..)| *arrival);
+            let next = due.into_iter().chain(replied).min();
+            if !self.is_stopped && next.is_none_or(|next| next >= end) {
+                self.is_stopped = true;
+                self.connections.iter_mut().for_each(Connection::stop);
+            }
             match (due, replied) {
-                (Some(due), replied) if replied.is_none_or(|departure| due <= departure) => {
+                (Some(due), replied) if replied.is_none_or(|arrival| due <= arrival) => {
                     self.dispatch(due);
                 }
-                (_, Some(departure)) => self.reply(departure),
+                (_, Some(arrival)) => self.reply(arrival),
                 (_, None) => break,
             }
         }
         for connection in &mut self.connections {
-            connection.stop();
             assert!(connection.is_done(), "everything that was due is answered");
         }
         self
@@ -153,11 +181,11 @@ impl World {
     }
 
     fn reply(&mut self, now: Instant) {
-        let (_, number) = self.server.replies.pop_front().expect("a reply has come");
+        let (_, number, bytes) = self.server.replies.pop_front().expect("a reply has come");
         let before = crate::allocations::count();
         let connection = &mut self.connections[number];
-        let taken = connection.handle_bytes(b"END\r\n", now, &mut self.recorder);
-        assert_eq!(taken, Ok(5));
+        let taken = connection.handle_bytes(bytes, now, &mut self.recorder);
+        assert_eq!(taken, Ok(bytes.len()));
         while let Some(ready) = connection.pace().pop_ready() {
             self.agenda.add(number as u32, ready);
         }
@@ -172,14 +200,15 @@ impl World {
         connection.poll_requests(now, &mut self.output, &mut self.recorder);
         connection.handle_sent(self.output.len(), now);
         self.count(now, before);
-        for _ in self.output.iter().filter(|byte| **byte == b'\n') {
-            let departure = self.server.departure(now);
-            self.server.replies.push_back((departure, number));
+        let mut requests = &self.output[..];
+        while let Some(bytes) = answered(&mut requests) {
+            let arrival = self.server.departure(now).plus(self.server.path_ns);
+            self.server.replies.push_back((arrival, number, bytes));
         }
     }
 
     fn count(&mut self, now: Instant, before: u64) {
-        if now >= self.count_from {
+        if (self.count_from..self.timeline.end).contains(&now) {
             self.allocations += crate::allocations::count() - before;
         }
     }
@@ -212,6 +241,22 @@ impl Server {
         };
         self.last_departure
     }
+}
+
+/// Takes the first of `requests`, which are `get` and `set`, and answers it as a cache that holds nothing.
+fn answered(requests: &mut &[u8]) -> Option<&'static [u8]> {
+    let all = *requests;
+    let line_end = all.iter().position(|byte| *byte == b'\n')?;
+    let (line, rest) = all.split_at(line_end + 1);
+    if line.starts_with(b"get ") {
+        *requests = rest;
+        return Some(b"END\r\n");
+    }
+    let line = std::str::from_utf8(line).expect("a request's line is text");
+    let size = line.split_whitespace().last().expect("a set has words");
+    let size: usize = size.parse().expect("the last is the size of its value");
+    *requests = &rest[size + 2..];
+    Some(b"STORED\r\n")
 }
 
 /// A quantile in seconds.
@@ -363,6 +408,71 @@ fn an_overloaded_open_loop_fills_a_bounded_backlog_and_accounts_for_every_arriva
     assert_eq!(scheduled.backlog_max, 50);
     let arrivals: u64 = (0..4).map(|second| world.recorder.window(second).arrivals).sum();
     assert_eq!(arrivals, scheduled.arrivals);
+}
+
+/// The share of arrivals that the target kept up with, where the run says that it fell behind.
+fn fell_behind(world: World) -> Option<f64> {
+    let report = world.report();
+    let said = Answer::new(&report).to_string();
+    let kept_up = match report.bottleneck {
+        Some(Bottleneck::Target { kept_up, .. }) => kept_up,
+        _ => None,
+    };
+    assert_eq!(kept_up.is_some(), said.contains("the target fell behind"), "{said}");
+    kept_up
+}
+
+/// Each arrival is a `get` that misses and the `set` behind it, so that the server answers more requests than arrive, and bears two thirds of the
+/// arrivals.
+#[test]
+fn what_answers_ask_for_hides_no_overload() {
+    let mut settings = settings(Settings::offered("1000", Process::Fixed), 4.0);
+    settings.connections = 2;
+    settings.content.read_through = true;
+    let world = World::new(settings, Service::Fixed(0.75e-3)).run();
+    let completed: u64 = (0..4).map(|second| world.recorder.window(second).completed).sum();
+    assert!(completed > 5000, "{completed}");
+    let kept_up = fell_behind(world).expect("a third is too much");
+    assert_within(kept_up, 2.0 / 3.0, 0.01, "kept up");
+}
+
+#[test]
+fn what_is_on_its_way_at_the_end_is_no_overload() {
+    let path = Duration::from_millis(30);
+    let ramp = Settings::offered("0..10000 1s", Process::Fixed);
+    let settings = Settings { connections: 4, depth: 1000, ..settings(ramp, 1.0) };
+    let world = World::new(settings, Service::Fixed(1e-6)).over_a_path(path).run();
+    let completed = world.recorder.window(0).completed;
+    assert!(completed < 4800, "6 % are under way: {completed}");
+    assert_eq!(fell_behind(world), None);
+}
+
+#[test]
+fn overload_is_found_in_the_pipe_as_in_the_backlog() {
+    for depth in [1, 10_000] {
+        let settings = Settings { depth, ..settings(Settings::offered("1050", Process::Fixed), 10.0) };
+        let kept_up = fell_behind(World::new(settings, Service::Fixed(1e-3)).run());
+        assert!(kept_up.is_some_and(|share| (0.95..0.98).contains(&share)), "depth {depth}: {kept_up:?}");
+    }
+}
+
+#[test]
+fn a_target_that_stands_still_for_the_whole_measured_phase_fell_behind() {
+    let settings = settings(Settings::offered("1000", Process::Fixed), 2.0);
+    let kept_up = fell_behind(World::new(settings, Service::Fixed(2e-6)).frozen(0.0, 4.0).run());
+    assert!(kept_up.is_some_and(|share| share <= 0.101), "{kept_up:?}");
+}
+
+#[test]
+fn a_closed_loop_says_which_times_its_end_cut_off() {
+    let pacing = Pacing::Closed { think_time: ThinkTime::Fixed(Duration::from_millis(1)) };
+    let settings = Settings { connections: 4, ..settings(pacing, 10.0) };
+    let report = World::new(settings, Service::Fixed(1e-4)).frozen(9.0, 12.0).run().report();
+    let said = Answer::new(&report).to_string();
+    assert!(
+        said.contains("4 answers came after the end, the slowest after 3.00 s, which no time shows"),
+        "{said}"
+    );
 }
 
 #[test]

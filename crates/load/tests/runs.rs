@@ -44,6 +44,15 @@ fn settings(target: SocketAddr) -> Settings {
     }
 }
 
+/// Arrivals that come evenly.
+fn at_rate(schedule: &str) -> Pacing {
+    Pacing::Open {
+        schedule: schedule.parse().expect("a schedule"),
+        process: "fixed".parse().expect("a process"),
+        assignment: Assignment::RoundRobin,
+    }
+}
+
 fn run_until(settings: Settings, stop: &AtomicBool) -> Result<(bool, Value), LoadError> {
     let config = Config::check(settings).expect("the settings are valid");
     let report = weir_load::run(&config, stop, &mut Progress::lines(std::io::sink()), None)?;
@@ -147,6 +156,19 @@ fn an_open_loop_sends_every_arrival_and_answers_are_accounted_for() {
         assert_eq!(from_intended["count"], from_send["count"]);
         assert!(from_intended["sum_ns"].as_u64() >= from_send["sum_ns"].as_u64());
     }
+}
+
+/// Far more than anybody can send: what was not even handed to a connection when the time for draining was over was offered all the same.
+#[test]
+fn an_open_loop_counts_what_it_did_not_come_to() {
+    let memcached = Memcached::start();
+    let pacing = at_rate("100M");
+    let (duration, timeout) = (Duration::from_millis(100), Duration::from_millis(100));
+    let warmup = Duration::ZERO;
+    let settings = Settings { pacing, duration, warmup, timeout, ..settings(memcached.address) };
+    let (_, record) = run(settings).expect("a run");
+    check_accounts(&record);
+    assert_eq!(record["scheduled"]["arrivals"], 10_000_000);
 }
 
 #[test]

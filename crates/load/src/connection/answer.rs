@@ -85,7 +85,13 @@ impl Connection {
             Then::Cas { fill } => {
                 let token = self.scanner.values().first().and_then(|value| value.cas);
                 if let Some(cas) = token {
-                    let ask = Ask { command: Command::Cas, cas, then: Then::Nothing, ..request.ask };
+                    let ask = Ask {
+                        command: Command::Cas,
+                        cas,
+                        then: Then::Nothing,
+                        is_follow_up: true,
+                        ..request.ask
+                    };
                     self.follow_ups.push_back((ask, self.keys[0].key));
                     self.follow_up_names.extend(self.names.front());
                 }
@@ -95,7 +101,7 @@ impl Connection {
         if fill {
             // A number that is not there is added, so that nobody's counting is undone.
             let command = if request.ask.command.is_arithmetic() { Command::Add } else { Command::Set };
-            let ask = Ask { command, then: Then::Nothing, ..request.ask };
+            let ask = Ask { command, then: Then::Nothing, is_follow_up: true, ..request.ask };
             self.follow_ups.extend(self.missed.iter().map(|&key| (ask, key)));
             self.follow_up_names.extend(self.missed.iter().zip(self.names.front()).map(|(_, name)| *name));
         }

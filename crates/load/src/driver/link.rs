@@ -102,13 +102,25 @@ impl Link {
 
     /// A request is due that should be sent at `intended`, as was noticed at `now`. It is sent by [`Link::issue`].
     pub(crate) fn handle_due(&mut self, intended: Instant, now: Instant, recorder: &mut Recorder) {
-        if !self.connection.has_more() {
+        if matches!(self.state, State::GivenUp) {
+            self.connection.miss_arrival(intended, recorder);
+            return;
+        }
+        if !self.connection.source_has_more() {
             return;
         }
         let pace = self.connection.pace();
         recorder.record_arrival(intended, pace.waiting());
-        if matches!(self.state, State::GivenUp) || !pace.handle_due(intended, now) {
+        if !pace.handle_due(intended, now) {
             recorder.record_unsent(intended);
+        }
+    }
+
+    /// The run is over, and the request that was to be sent at `intended` was not even noticed.
+    pub(crate) fn handle_unnoticed(&mut self, intended: Instant, recorder: &mut Recorder) {
+        let is_arrival = self.connection.miss_arrival(intended, recorder);
+        if is_arrival && !matches!(self.state, State::GivenUp) {
+            recorder.record_unnoticed(intended);
         }
     }
 
@@ -282,6 +294,23 @@ impl Link {
     }
 }
 
+#[cfg(test)]
+impl Link {
+    /// For tests: one that found no way to its target.
+    pub(crate) fn given_up(connection: Connection) -> Link {
+        Link {
+            connection,
+            address: SocketAddr::from(([127, 0, 0, 1], 1)),
+            terms: None,
+            state: State::GivenUp,
+            input: Input::new(0),
+            output: Output::default(),
+            attempts: 0,
+            is_listed: false,
+        }
+    }
+}
+
 /// Bytes read and not yet taken, and room for more. Grows to the longest right reply, and no further.
 #[derive(Debug)]
 struct Input {
@@ -374,7 +403,48 @@ const PAUSE_MAX_NS: u64 = 1_000_000_000;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::config::Settings;
+    use crate::pacing::schedule::Process;
+    use crate::recorder::phase::{NEVER, Timeline};
+    use crate::workload::Workload;
+
+    /// A link that issues nothing any more, and the recorder of a run that measures all.
+    fn abandoned() -> (Link, Recorder) {
+        let settings = Settings { pacing: Settings::offered("10", Process::Fixed), ..Settings::example() };
+        let config = Config::check(settings).expect("the settings are valid");
+        let workload = Arc::new(Workload::new(&config, 7, None));
+        let mut connection = Connection::new(0, "here:1".into(), workload);
+        connection.set_source(Source::FirstKey { fill: false }, Pace::new(&config, 0), 1);
+        let mut recorder = Recorder::new(false);
+        let (warmup, measured) = (Instant::ZERO, Instant::ZERO);
+        recorder.set_timeline(Timeline { warmup, measured, end: NEVER });
+        connection.abandon(&mut recorder);
+        (Link::given_up(connection), recorder)
+    }
+
+    #[test]
+    fn arrivals_of_a_connection_that_is_given_up_are_never_sent() {
+        let (mut link, mut recorder) = abandoned();
+        for nanos in [5, 6] {
+            link.handle_due(Instant::from_nanos(nanos), Instant::from_nanos(nanos), &mut recorder);
+        }
+        let counts = recorder.scheduled();
+        assert_eq!((counts.arrivals, counts.unsent, counts.late), (2, 2, 0));
+    }
+
+    #[test]
+    fn what_a_generator_does_not_come_to_is_late() {
+        for (state, late) in [(State::Waiting { until: NEVER }, 1), (State::GivenUp, 0)] {
+            let (link, mut recorder) = abandoned();
+            let mut link = Link { state, ..link };
+            link.handle_unnoticed(Instant::from_nanos(5), &mut recorder);
+            let counts = recorder.scheduled();
+            assert_eq!((counts.arrivals, counts.unsent, counts.late), (1, 1, late));
+        }
+    }
 
     #[test]
     fn input_makes_room_by_moving_then_growing_then_refuses() {

@@ -37,6 +37,8 @@ pub(crate) struct Worker {
     /// For how long a backlog is sent after the end.
     drain_ns: u64,
     tick_ns: u64,
+    /// When it last had nothing left to do.
+    ended: Instant,
 }
 
 /// What the threads and the one that conducts them tell each other during a phase.
@@ -114,6 +116,7 @@ impl Worker {
             timeout_ns,
             drain_ns: 0,
             tick_ns: (timeout_ns / 4).clamp(TICK_NS_MIN, TICK_NS_MAX),
+            ended: Instant::ZERO,
         })
     }
 
@@ -160,6 +163,26 @@ impl Worker {
                 return Ok(());
             }
             self.wait(&mut events, moment)?;
+        }
+    }
+
+    /// Accounts for what was left when this thread ended, which may be before the others did: until the `end` of the measured phase it
+    /// waited, and what became due in an open loop it did not send.
+    pub(crate) fn close(&mut self, end: Instant) {
+        self.recorder.set_end(end);
+        self.recorder.record_wait(self.ended, end);
+        for (_, link) in &mut self.links {
+            link.connection.abandon(&mut self.recorder);
+        }
+        // It alone drains: only an open loop has arrivals.
+        if self.drain_ns == 0 {
+            return;
+        }
+        let first = self.first_connection();
+        let until = Instant::from_nanos(end.as_nanos().saturating_sub(1));
+        while let Some(arrival) = self.agenda.pop_due(until) {
+            let link = &mut self.links[(arrival.connection - first) as usize].1;
+            link.handle_unnoticed(arrival.intended, &mut self.recorder);
         }
     }
 
@@ -224,7 +247,8 @@ impl Worker {
             self.wait(&mut events, wake)?;
             self.handle_events(&events, issue_until);
         }
-        self.tick(self.clock.now(), issue_until, conduct);
+        self.ended = self.clock.now();
+        self.tick(self.ended, issue_until, conduct);
         self.show(NEVER, conduct, &mut shown);
         Ok(())
     }
@@ -354,3 +378,47 @@ const DISPATCHED_MAX: usize = 1024;
 const TIMER: Token = Token(usize::MAX - 1);
 const PREFILL_BYTES: usize = 16 << 10;
 const PREFILL_DEPTH_MAX: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::config::Settings;
+    use crate::connection::Connection;
+    use crate::pacing::schedule::Process;
+    use crate::workload::Workload;
+
+    /// What a worker without a connection that works has recorded of ten seconds: it ends at their beginning.
+    fn recorded(settings: Settings) -> Recorder {
+        let config = Config::check(settings).expect("the settings are valid");
+        let workload = Arc::new(Workload::new(&config, 7, None));
+        let link = Link::given_up(Connection::new(0, "here:1".into(), workload));
+        let clock = Clock::start();
+        let mut worker =
+            Worker::new(0, clock, vec![(0, link)], &config).expect("the kernel has a poll to give");
+        let measured = clock.now();
+        let timeline = Timeline { warmup: measured, measured, end: measured.plus(10_000_000_000) };
+        let conduct = Conduct::new(timeline.end);
+        worker.load(&config, timeline, &conduct).expect("the kernel can be asked for events");
+        worker.close(timeline.end);
+        let mut all = Recorder::new(false);
+        all.set_timeline(timeline);
+        all.merge(worker.into_recorder());
+        all
+    }
+
+    #[test]
+    fn a_thread_that_ends_before_the_others_waits_from_then_on() {
+        let recorder = recorded(Settings::example());
+        let waited_ns = recorder.threads_waited_ns()[0];
+        assert!((9_000_000_000..=10_000_000_000).contains(&waited_ns), "{waited_ns}");
+    }
+
+    #[test]
+    fn what_becomes_due_after_a_thread_has_ended_is_never_sent() {
+        let pacing = Settings::offered("1000", Process::Fixed);
+        let recorder = recorded(Settings { pacing, ..Settings::example() });
+        assert_eq!((recorder.scheduled().arrivals, recorder.scheduled().unsent), (10_000, 10_000));
+    }
+}

@@ -121,6 +121,37 @@ fn in_an_open_loop_the_intended_moment_decides() {
 }
 
 #[test]
+fn completions_count_where_they_happen_and_follow_ups_are_no_arrivals() {
+    let mut recorder = recorder();
+    let follow_up = Outcome { is_follow_up: true, ..hit() };
+    for (intended, completed, outcome) in [
+        (SECOND, 2 * SECOND, hit()),
+        (2 * SECOND, 3 * SECOND, hit()),
+        (2 * SECOND, 3 * SECOND, follow_up),
+        (5 * SECOND, 8 * SECOND, hit()),
+        (5 * SECOND, 8 * SECOND, follow_up),
+    ] {
+        recorder.record_answer(open(intended, completed), Operation::Get, outcome, true);
+    }
+    let counts = recorder.operation(Operation::Get);
+    assert_eq!((counts.requests, counts.completed), (4, 3));
+    let scheduled = recorder.scheduled();
+    assert_eq!((scheduled.completed, scheduled.in_time), (2, 1));
+    assert_eq!((scheduled.ages_at_end.count(), scheduled.ages_at_end.max()), (1, Some(SECOND)));
+    assert_eq!(recorder.under_way(), UnderWay::default());
+}
+
+#[test]
+fn a_closed_loop_keeps_what_its_end_cut_off() {
+    let mut recorder = recorder();
+    for (nanos, response_time_ns) in [(5 * SECOND, 9), (6 * SECOND, 7), (7 * SECOND, 2 * SECOND)] {
+        recorder.record_answer(closed(nanos, response_time_ns), Operation::Get, hit(), true);
+    }
+    recorder.record_answer(closed(9 * SECOND, 4 * SECOND), Operation::Get, hit(), false);
+    assert_eq!(recorder.under_way(), UnderWay { requests: 2, slowest_ns: 2 * SECOND });
+}
+
+#[test]
 fn scheduled_requests_are_accounted_for_in_the_measured_phase_alone() {
     let mut recorder = recorder();
     recorder.set_late_after(100);

@@ -4,9 +4,10 @@ use std::fmt;
 
 use weir_timing::DistributionReport;
 
+use crate::recorder::UnderWay;
 use crate::report::bottleneck::Bottleneck;
 use crate::report::summary::human_time;
-use crate::report::{PacingReport, Report};
+use crate::report::{PacingReport, Report, ratio};
 
 /// What a reader takes away, one sentence per line.
 #[derive(Debug, Clone, Copy)]
@@ -26,7 +27,8 @@ impl fmt::Display for Answer<'_> {
     }
 }
 
-/// Rate, errors and times. The rate is that of the record: what was completed in the measured phase.
+/// Rate, errors and times. The rate is that of the record: what was completed in the measured phase. Beside a rate that was offered stands
+/// that of the arrivals alone.
 fn reached(report: &Report) -> String {
     if is_empty(report) {
         return "Nothing was answered in the measured phase.".to_owned();
@@ -34,7 +36,15 @@ fn reached(report: &Report) -> String {
     let (all, rate) = (&report.all_operations, report.throughput_rps);
     let answered = match (&report.config.pacing, &report.scheduled) {
         (PacingReport::Open { .. }, Some(scheduled)) => {
-            format!("Offered {:.0} requests/s, answered {rate:.0}", scheduled.offered_rate_rps)
+            let offered = scheduled.offered_rate_rps;
+            let measured_s = report.phases.measured.duration_ns as f64 / 1e9;
+            let arrivals = ratio(scheduled.completed as f64, measured_s).unwrap_or(0.0);
+            let with_follow_ups = if scheduled.completed < all.completed {
+                format!(" ({rate:.0} with those that answers asked for)")
+            } else {
+                String::new()
+            };
+            format!("Offered {offered:.0} requests/s, answered {arrivals:.0}{with_follow_ups}")
         }
         _ => format!("Answered {rate:.0} requests/s"),
     };
@@ -75,12 +85,14 @@ fn doubts(report: &Report) -> Vec<String> {
         Some(Bottleneck::Generator { .. }) => doubts.push("the generator was the bottleneck".to_owned()),
         Some(Bottleneck::Target { kept_up: Some(_), .. }) => {
             doubts.push("the target fell behind, so times grow with the run's length".to_owned());
+            doubts.extend(own_delay(report));
         }
-        _ => {}
+        _ => doubts.extend(own_delay(report)),
     }
     if let Some(scheduled) = report.scheduled.as_ref().filter(|scheduled| scheduled.unsent > 0) {
         doubts.push(format!("{} of {} requests were never sent", scheduled.unsent, scheduled.arrivals));
     }
+    doubts.extend(cut_off(report));
     let outside = report.errors.values().sum::<u64>().saturating_sub(report.all_operations.errors);
     if report.all_operations.errors > 0 {
         doubts.push("error replies count as answers".to_owned());
@@ -95,6 +107,30 @@ fn doubts(report: &Report) -> Vec<String> {
     doubts
 }
 
+/// In an open loop, what the generator itself adds to the times, if that is much of them.
+fn own_delay(report: &Report) -> Option<String> {
+    let (PacingReport::Open { .. }, Some(scheduled)) = (&report.config.pacing, &report.scheduled) else {
+        return None;
+    };
+    let (own, all) = (scheduled.lateness.p99_ns? as f64, report.all_operations.response_time.p99_ns? as f64);
+    let (own_time, all_time) = (human_time(own), human_time(all));
+    (own > OWN_DELAY_MAX * all).then(|| {
+        format!("the generator's own delay is much of the times: its p99 is {own_time} of {all_time}")
+    })
+}
+
+/// In a closed loop, requests under way at the end, if the times do not show how long one of them took.
+fn cut_off(report: &Report) -> Option<String> {
+    let UnderWay { requests, slowest_ns } = report.under_way;
+    let longest_ns = report.all_operations.response_time.max_ns;
+    if requests == 0 || longest_ns.is_some_and(|longest_ns| slowest_ns <= longest_ns) {
+        return None;
+    }
+    let answers = counted(requests, "answer", "answers");
+    let slowest = human_time(slowest_ns as f64);
+    Some(format!("{answers} came after the end, the slowest after {slowest}, which no time shows"))
+}
+
 /// Whether the measured phase has no answer at all.
 fn is_empty(report: &Report) -> bool {
     report.all_operations.requests == 0 && report.throughput_rps == 0.0
@@ -103,6 +139,9 @@ fn is_empty(report: &Report) -> bool {
 fn counted(count: u64, one: &str, several: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { several })
 }
+
+/// Above this share of the response times' 99th percentile, that of the lateness speaks against them.
+const OWN_DELAY_MAX: f64 = 0.1;
 
 #[cfg(test)]
 mod tests {
@@ -214,6 +253,92 @@ mod tests {
             (0..100).for_each(|number| recorder.record_late(at(3 * SECOND + number), 2 * SECOND));
         });
         assert!(Answer(&late).to_string().ends_with(": the generator was the bottleneck.\n"));
+    }
+
+    /// Requests of an open loop that became due in the measured phase and were answered `response_time_ns` later.
+    fn arrived(recorder: &mut Recorder, gets: u64, response_time_ns: u64) {
+        for number in 0..gets {
+            let belongs_to = at(2 * SECOND + number * 1_000_000);
+            let completed = belongs_to.plus(response_time_ns);
+            let from_send_ns = Some(1000);
+            let times = Times { belongs_to, completed, response_time_ns, from_send_ns };
+            recorder.record_answer(times, Operation::Get, Outcome { keys: 1, ..Outcome::default() }, true);
+        }
+    }
+
+    #[test]
+    fn a_target_that_answers_only_after_the_end_fell_behind() {
+        let late = open(|recorder| arrived(recorder, 2500, 3 * SECOND));
+        check(
+            &late,
+            [
+                "Offered 1000 requests/s, answered 0, no error replies; p50 3.00 s, p99 3.00 s.",
+                "Look before you trust this: the target fell behind, so times grow with the run's length.",
+            ],
+        );
+    }
+
+    #[test]
+    fn what_answers_asked_for_is_no_part_of_what_was_offered() {
+        let twice = open(|recorder| {
+            arrived(recorder, 2500, 1000);
+            for number in 0..2500 {
+                let moment = at(2 * SECOND + number * 1_000_000);
+                let times = Times {
+                    belongs_to: moment,
+                    completed: moment,
+                    response_time_ns: 1000,
+                    from_send_ns: Some(1000),
+                };
+                let outcome = Outcome { keys: 1, is_follow_up: true, ..Outcome::default() };
+                recorder.record_answer(times, Operation::Set, outcome, true);
+            }
+        });
+        let reached = "Offered 1000 requests/s, answered 1000 (2000 with those that answers asked for), \
+                       no error replies; p50 1.00 µs, p99 1.00 µs.";
+        check(&twice, [reached, TRUSTED]);
+        assert_eq!(twice.throughput_rps, 2000.0);
+    }
+
+    #[test]
+    fn times_of_which_much_is_the_generators_own_are_doubted() {
+        let with_lateness = |late_ns| {
+            let report = open(|recorder| {
+                arrived(recorder, 2500, 1000);
+                (0..2500).for_each(|number| recorder.record_late(at(3 * SECOND + number), late_ns));
+            });
+            Answer(&report).to_string().lines().nth(1).expect("two sentences").to_owned()
+        };
+        assert_eq!(with_lateness(100), TRUSTED);
+        assert_eq!(
+            with_lateness(900),
+            "Look before you trust this: the generator's own delay is much of the times: its p99 is 900 ns of 1.00 µs."
+        );
+    }
+
+    #[test]
+    fn a_stall_that_runs_into_the_end_is_named_where_the_times_do_not_show_it() {
+        let stalled = |response_time_ns| {
+            let report = report(|recorder| {
+                answered(recorder, 500, 0);
+                for number in 0..3 {
+                    let moment = at(5 * SECOND + number);
+                    let times = Times {
+                        belongs_to: moment,
+                        completed: moment,
+                        response_time_ns: response_time_ns + number,
+                        from_send_ns: None,
+                    };
+                    recorder.record_answer(times, Operation::Get, Outcome::default(), true);
+                }
+            });
+            Answer(&report).to_string().lines().nth(1).expect("two sentences").to_owned()
+        };
+        assert_eq!(stalled(998), TRUSTED);
+        assert_eq!(
+            stalled(2 * SECOND),
+            "Look before you trust this: 3 answers came after the end, the slowest after 2.00 s, which no time shows."
+        );
     }
 
     #[test]

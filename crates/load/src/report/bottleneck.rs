@@ -24,7 +24,7 @@ pub(crate) enum Bottleneck {
     Target {
         /// Share of the measured phase in which the generator's busiest thread waited.
         waited: f64,
-        /// Open loop: share of the arrivals that were completed in time.
+        /// Open loop: share of the arrivals that it kept up with, see [`kept_up`].
         kept_up: Option<f64>,
     },
     /// The clients asked for no more than they got.
@@ -36,6 +36,8 @@ pub(crate) struct Evidence<'a> {
     pub(crate) pacing: &'a Pacing,
     /// Requests completed in the measured phase.
     pub(crate) completed: u64,
+    /// Arrivals of the measured phase that the target kept up with: see [`kept_up`].
+    pub(crate) kept_up: u64,
     /// The largest share of the measured phase in which one of the generator's threads had work.
     pub(crate) busiest: f64,
     pub(crate) scheduled: &'a ScheduledCounts,
@@ -45,7 +47,7 @@ pub(crate) struct Evidence<'a> {
 impl Evidence<'_> {
     /// The verdict, where something was measured.
     pub(crate) fn bottleneck(&self) -> Option<Bottleneck> {
-        if self.completed == 0 {
+        if self.completed == 0 && self.scheduled.arrivals == 0 {
             return None;
         }
         let late = self.scheduled.late as f64 / (self.scheduled.arrivals.max(1)) as f64;
@@ -56,14 +58,15 @@ impl Evidence<'_> {
         Some(match self.pacing {
             Pacing::Closed { think_time: ThinkTime::None } => Bottleneck::Target { waited, kept_up: None },
             Pacing::Closed { think_time: ThinkTime::Fixed(think) | ThinkTime::Exponential(think) } => {
-                if self.mean_response_ns.is_some_and(|nanos| nanos > nanos_of(*think)) {
+                let waits_longer = self.mean_response_ns.is_some_and(|nanos| nanos > nanos_of(*think));
+                if waits_longer || self.completed == 0 {
                     Bottleneck::Target { waited, kept_up: None }
                 } else {
                     Bottleneck::Neither
                 }
             }
             Pacing::Open { .. } => {
-                let kept_up = self.completed as f64 / (self.scheduled.arrivals.max(1)) as f64;
+                let kept_up = self.kept_up as f64 / (self.scheduled.arrivals.max(1)) as f64;
                 if kept_up < KEPT_UP_MIN {
                     Bottleneck::Target { waited, kept_up: Some(kept_up) }
                 } else {
@@ -72,6 +75,16 @@ impl Evidence<'_> {
             }
         })
     }
+}
+
+/// How many arrivals of a measured phase of `measured_ns` the target kept up with: as many as it answered meanwhile. A phase that begins with
+/// fewer under way than it ends with is judged by its own arrivals. Those are kept up with that were answered in it, and those that were on
+/// their way at its end: due for no longer than a quarter of all requests took. Under overload times grow with the length of the run, so
+/// that this quarter hides little. Of a long stall no more than a tenth of the phase is let pass.
+pub(crate) fn kept_up(scheduled: &ScheduledCounts, lower_quartile_ns: Option<u64>, measured_ns: u64) -> u64 {
+    let young_ns = lower_quartile_ns.unwrap_or(0).min(measured_ns / 10);
+    let on_their_way = scheduled.ages_at_end.counts_until(&[young_ns])[0];
+    scheduled.completed.max(scheduled.in_time + on_their_way)
 }
 
 impl fmt::Display for Bottleneck {
@@ -122,8 +135,8 @@ mod tests {
 
     fn verdict(pacing: &Pacing, completed: u64, busiest: f64, late: u64) -> Option<Bottleneck> {
         let scheduled = ScheduledCounts { arrivals: 1000, late, ..ScheduledCounts::default() };
-        let mean_response_ns = Some(1e6);
-        Evidence { pacing, completed, busiest, scheduled: &scheduled, mean_response_ns }.bottleneck()
+        let (kept_up, mean_response_ns) = (completed, Some(1e6));
+        Evidence { pacing, completed, kept_up, busiest, scheduled: &scheduled, mean_response_ns }.bottleneck()
     }
 
     fn closed(think_time: ThinkTime) -> Pacing {
@@ -159,6 +172,34 @@ mod tests {
         assert_eq!(verdict(&open, 980, 0.5, 0), Some(Bottleneck::Neither));
         let behind = Some(Bottleneck::Target { waited: 0.5, kept_up: Some(0.5) });
         assert_eq!(verdict(&open, 500, 0.5, 0), behind);
-        assert_eq!(verdict(&open, 0, 0.5, 0), None, "nothing was measured");
+        let nothing = Some(Bottleneck::Target { waited: 0.5, kept_up: Some(0.0) });
+        assert_eq!(verdict(&open, 0, 0.5, 0), nothing, "it was offered");
+    }
+
+    #[test]
+    fn without_requests_there_is_no_verdict() {
+        let scheduled = ScheduledCounts::default();
+        for pacing in [closed(ThinkTime::None), Settings::offered("10", Process::Fixed)] {
+            let nothing = Evidence {
+                pacing: &pacing,
+                completed: 0,
+                kept_up: 0,
+                busiest: 1.0,
+                scheduled: &scheduled,
+                mean_response_ns: None,
+            };
+            assert_eq!(nothing.bottleneck(), None);
+        }
+    }
+
+    #[test]
+    fn what_was_on_its_way_at_the_end_was_kept_up_with() {
+        let mut scheduled = ScheduledCounts { in_time: 10, ..ScheduledCounts::default() };
+        [0, 500, 1000, 5000].iter().for_each(|&age_ns| scheduled.ages_at_end.record(age_ns));
+        let found = [None, Some(600), Some(1000), Some(9000)].map(|at| kept_up(&scheduled, at, 60_000));
+        assert_eq!(found, [11, 12, 13, 14]);
+        assert_eq!(kept_up(&scheduled, Some(9000), 10_000), 13, "a tenth of the phase");
+        scheduled.completed = 20;
+        assert_eq!(kept_up(&scheduled, Some(9000), 60_000), 20, "what was on its way before balances it");
     }
 }

@@ -79,7 +79,7 @@ const COLUMNS: [&str; 12] =
 const TIMES_END: usize = 10;
 
 fn row(name: &str, operation: &OperationReport, seconds: f64) -> [String; COLUMNS.len()] {
-    let rate = ratio(operation.requests as f64, seconds);
+    let rate = ratio(operation.completed as f64, seconds);
     let [mean, p50, p90, p99, p999, p9999, max] = times_of(&operation.response_time);
     [
         name.to_owned(),

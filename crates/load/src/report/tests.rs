@@ -54,6 +54,7 @@ fn the_record_has_the_documented_fields() {
         "phases",
         "operations",
         "throughput_rps",
+        "under_way",
         "windows",
         "cpu",
         "failures",
@@ -65,7 +66,16 @@ fn the_record_has_the_documented_fields() {
     assert_eq!(keys(&json["operations"]), ["get", "set"]);
     assert_eq!(
         keys(&json["operations"]["get"]),
-        ["errors", "hits", "keys", "misses", "requests", "response_time", "response_time_from_send"]
+        [
+            "completed",
+            "errors",
+            "hits",
+            "keys",
+            "misses",
+            "requests",
+            "response_time",
+            "response_time_from_send"
+        ]
     );
     assert_eq!(keys(&json["phases"]), ["drain", "measured", "prefill", "warmup"]);
     assert_eq!(

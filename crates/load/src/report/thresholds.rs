@@ -12,7 +12,8 @@ use crate::units;
 
 /// A condition under which a run fails: `[OPERATION.]METRIC COMPARISON VALUE`.
 ///
-/// Metrics of response times are `mean`, `max`, `p50`, `p90`, `p95`, `p99`, `p99.9` and `p99.99`. `rate` is in requests per second.
+/// Metrics of response times are `mean`, `max`, `p50`, `p90`, `p95`, `p99`, `p99.9` and `p99.99`. `rate` is what was answered within the
+/// measured phase, in requests per second.
 /// `requests`, `errors`, `misses`, `failures`, `unsent` and `late` are counts, or with `%` shares of the requests (`misses`: of the keys).
 /// With an operation's name and a dot before it, a metric is that operation's alone.
 #[derive(Debug, Clone, PartialEq)]
@@ -196,7 +197,7 @@ impl Threshold {
         let measured_s = report.phases.measured.duration_ns as f64 / 1e9;
         let scheduled = report.scheduled.as_ref();
         let (count, of) = match self.metric {
-            Metric::Rate => return ratio(operation.requests as f64, measured_s),
+            Metric::Rate => return ratio(operation.completed as f64, measured_s),
             Metric::Requests => (operation.requests, operation.requests),
             Metric::Errors => (operation.errors, operation.requests),
             Metric::Misses => (operation.misses, operation.keys),
@@ -233,7 +234,10 @@ impl fmt::Display for Threshold {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::tests::report_of;
+    use crate::config::Settings;
+    use crate::pacing::schedule::Process;
+    use crate::recorder::{Outcome, Times};
+    use crate::report::tests::{at, report_of, report_with};
 
     fn threshold(text: &str) -> Threshold {
         text.parse().expect("the threshold is well-formed")
@@ -281,6 +285,33 @@ mod tests {
             let judgement = threshold(text).judge(&report);
             assert_eq!((judgement.value, judgement.crossed), (value, crossed), "{text}");
         }
+    }
+
+    /// Of 2500 arrivals in 2.5 s the last 1500 are answered after the end.
+    #[test]
+    fn a_rate_is_what_was_answered_within_the_measured_phase() {
+        let settings = Settings { pacing: Settings::offered("1000", Process::Fixed), ..Settings::example() };
+        let report = report_with(settings, |recorder| {
+            for number in 0..2500 {
+                let belongs_to = at(2_000_000_000 + number * 1_000_000);
+                let response_time_ns = if number < 1000 { 1000 } else { 4_000_000_000 };
+                let completed = belongs_to.plus(response_time_ns);
+                let times = Times { belongs_to, completed, response_time_ns, from_send_ns: Some(1000) };
+                recorder.record_answer(times, Operation::Get, Outcome::default(), true);
+            }
+        });
+        for (text, value, crossed) in [
+            ("rate<401", Some(400.0), true),
+            ("get.rate<400", Some(400.0), false),
+            ("set.rate<1", Some(0.0), true),
+            ("requests<2500", Some(2500.0), false),
+        ] {
+            let judgement = threshold(text).judge(&report);
+            assert_eq!((judgement.value, judgement.crossed), (value, crossed), "{text}");
+        }
+        let summary = report.summary().to_string();
+        let all = summary.lines().find(|line| line.starts_with("all")).expect("a row of all operations");
+        assert!(all.split_whitespace().take(3).eq(["all", "2500", "400"]), "{all}");
     }
 
     #[test]

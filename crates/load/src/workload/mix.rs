@@ -22,9 +22,9 @@ pub(crate) enum Source {
     /// Given requests, for tests.
     #[cfg(test)]
     Script(std::collections::VecDeque<(Command, Vec<u64>)>),
-    /// The first key, without end, for tests.
+    /// The first key, without end, for tests. It is set where it is not found, if `fill`.
     #[cfg(test)]
-    FirstKey,
+    FirstKey { fill: bool },
 }
 
 /// A request as it was decided on, but for its keys.
@@ -39,6 +39,8 @@ pub(crate) struct Ask {
     pub(crate) cas: u64,
     /// What follows the answer.
     pub(crate) then: Then,
+    /// Whether an answer has asked for it. In an open loop it is no arrival then.
+    pub(crate) is_follow_up: bool,
 }
 
 /// What follows the answer to a request.
@@ -55,7 +57,7 @@ pub(crate) enum Then {
 impl Ask {
     /// A request that nothing follows, with a value of its key's size that never expires.
     pub(crate) fn of(command: Command) -> Ask {
-        Ask { command, ttl: 0, value_size: None, cas: 0, then: Then::Nothing }
+        Ask { command, ttl: 0, value_size: None, cas: 0, then: Then::Nothing, is_follow_up: false }
     }
 
     /// A request for `command` as a run makes it: a `cas` begins with a `gets`, and where runs read through, a key that
@@ -66,7 +68,7 @@ impl Ask {
             read if fill && (read.is_read() || read.is_arithmetic()) => (read, Then::Fill),
             other => (other, Then::Nothing),
         };
-        Ask { command, ttl, value_size, cas: 0, then }
+        Ask { ttl, value_size, then, ..Ask::of(command) }
     }
 }
 
@@ -92,9 +94,9 @@ impl Source {
                 Ask::of(command)
             }),
             #[cfg(test)]
-            Source::FirstKey => {
+            Source::FirstKey { fill } => {
                 keys.push(0);
-                Some(Ask::of(Command::Get))
+                Some(Ask::begin(Command::Get, 0, None, *fill))
             }
         }
     }
@@ -109,7 +111,7 @@ impl Source {
             #[cfg(test)]
             Source::Script(requests) => requests.is_empty(),
             #[cfg(test)]
-            Source::FirstKey => false,
+            Source::FirstKey { .. } => false,
         }
     }
 }
