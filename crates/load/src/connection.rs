@@ -88,6 +88,8 @@ struct Outstanding {
     intended: Instant,
     /// When its last byte was handed to the kernel; until then, when something last happened to it.
     sent_at: Instant,
+    /// When its turn came: a call that began then took its first byte, or the last one of what was before it.
+    turn_at: Option<Instant>,
 }
 
 /// After how many requests a connection is opened anew.
@@ -325,6 +327,7 @@ impl Connection {
             end: self.composed,
             intended,
             sent_at: now,
+            turn_at: None,
         });
     }
 
@@ -334,6 +337,7 @@ impl Connection {
         let first = self.outstanding.len() - self.unsent;
         for request in self.outstanding.range_mut(first..) {
             request.sent_at = began;
+            request.turn_at.get_or_insert(began);
             if request.end > self.sent {
                 break;
             }
@@ -425,11 +429,13 @@ impl Connection {
         }
     }
 
-    /// Whether the oldest outstanding request has waited for longer than `timeout`.
+    /// Whether the oldest outstanding request has waited for longer than `timeout` since its turn came. A server that takes its bytes
+    /// one by one does not put that off.
     pub(crate) fn is_overdue(&self, now: Instant, timeout: Duration) -> bool {
-        self.outstanding
-            .front()
-            .is_some_and(|request| u128::from(now.saturating_since(request.sent_at)) > timeout.as_nanos())
+        self.outstanding.front().is_some_and(|request| {
+            let since = request.turn_at.unwrap_or(request.sent_at);
+            u128::from(now.saturating_since(since)) > timeout.as_nanos()
+        })
     }
 
     /// The socket is gone because of `fault`: every outstanding request is lost and counted as a failure, and a

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::{Config, Settings};
+use crate::pacing::schedule::Process;
 use crate::recorder::PhaseCounts;
 use crate::recorder::phase::{NEVER, Timeline};
 use crate::workload::FLAGS;
@@ -341,6 +342,52 @@ fn requests_that_the_kernel_does_not_take_become_overdue() {
     let mut pair = Pair::new(1, [get(1)]);
     pair.poll(at(1000));
     assert!(pair.connection.is_overdue(at(1101), Duration::from_nanos(100)));
+}
+
+#[test]
+fn a_server_that_takes_a_request_byte_by_byte_does_not_put_its_time_off() {
+    let limit = Duration::from_nanos(100);
+    let mut pair = Pair::new(2, [set(1), set(2)]);
+    let length = pair.poll(at(1000)).len() / 2;
+    for nanos in [1000, 1040, 1080] {
+        pair.connection.handle_sent(1, at(nanos));
+    }
+    assert!(!pair.connection.is_overdue(at(1100), limit));
+    assert!(pair.connection.is_overdue(at(1101), limit));
+    // The turn of the second comes with the last byte of the first.
+    pair.connection.handle_sent(length - 3, at(1090));
+    pair.handle(b"STORED\r\n", &[]).expect("a reply");
+    pair.connection.handle_sent(1, at(1180));
+    assert!(!pair.connection.is_overdue(at(1190), limit));
+    assert!(pair.connection.is_overdue(at(1191), limit));
+}
+
+/// An open loop with three arrivals, one of which is sent, and then the end.
+fn abandoned(requests: usize) -> (u64, u64, u64) {
+    let mut pair = Pair::new(1, []);
+    pair.recorder.set_timeline(MEASURED);
+    let settings = Settings { pacing: Settings::offered("10", Process::Fixed), ..Settings::example() };
+    let config = Config::check(settings).expect("the settings are valid");
+    let source = Source::Script(std::iter::repeat_with(|| get(1)).take(requests).collect());
+    pair.connection.set_source(source, Pace::new(&config, 3), 1);
+    for nanos in [1, 2, 3] {
+        pair.recorder.record_arrival(at(nanos), 0);
+        assert!(pair.connection.pace().handle_due(at(nanos), at(nanos)));
+    }
+    let bytes = pair.poll(at(5));
+    pair.connection.handle_sent(bytes.len(), at(5));
+    pair.handle(b"END\r\n", &[]).expect("a miss");
+    // Again and again, as a thread does until it ends.
+    (0..2).for_each(|_| pair.connection.abandon(&mut pair.recorder));
+    pair.connection.miss_arrival(at(6), &mut pair.recorder);
+    let scheduled = pair.recorder.scheduled();
+    (scheduled.arrivals, scheduled.unsent, scheduled.lateness.count())
+}
+
+#[test]
+fn arrivals_are_unsent_unless_the_source_has_nothing_left_for_them() {
+    assert_eq!(abandoned(9), (4, 3, 1));
+    assert_eq!(abandoned(1), (1, 0, 1));
 }
 
 #[test]
