@@ -13,6 +13,7 @@ use weir_timing::Instant;
 
 use crate::config::Config;
 use crate::connection::Connection;
+use crate::content::Content;
 use crate::driver::clock::Clock;
 use crate::driver::cpu::CpuTime;
 use crate::driver::link::Link;
@@ -165,7 +166,8 @@ impl Run<'_> {
             })
             .collect::<Result<Vec<_>, _>>()?;
         let origin = self.clock.unix_ns(Instant::ZERO) ^ u64::from(std::process::id()).rotate_left(40);
-        let open = |path: &PathBuf| Trace::open(path, config.content.read_through);
+        let Content { read_through, requests, .. } = config.content;
+        let open = |path: &PathBuf| Trace::open(path, read_through, requests);
         let trace = config.replay.as_ref().map(open).transpose()?;
         let run = xxhash_rust::xxh3::xxh3_64(&origin.to_le_bytes());
         let workload = Arc::new(Workload::new(config, run, trace));

@@ -58,10 +58,27 @@ pub(crate) struct ContentArgs {
     /// End the run after this number of requests over all connections; then there is no warm-up unless --warmup asks for one
     #[arg(long, value_name = "N")]
     requests: Option<u64>,
-    /// Send the requests of a trace: Twitter's cache-trace CSV or the log of memcached's watch; `-` is standard input
-    #[arg(long, value_name = "FILE")]
+    /// Send the requests of a trace: Twitter's cache-trace CSV or the log of memcached's watch; `-` is standard input. It has its own
+    /// commands, keys and sizes
+    #[arg(long, value_name = "FILE", conflicts_with_all = REPLAYED)]
     pub(crate) replay: Option<PathBuf>,
 }
+
+/// What a trace says in place of flags.
+const REPLAYED: [&str; 12] = [
+    "preset",
+    "writes",
+    "mix",
+    "value_size",
+    "key_size",
+    "key_prefix",
+    "key_first",
+    "keys",
+    "popularity",
+    "multiget",
+    "ttl",
+    "one_writer",
+];
 
 impl ContentArgs {
     /// The list of presets, where it was asked for.
@@ -176,6 +193,18 @@ mod tests {
             let error = content(flags).expect_err(flags);
             assert!(error.contains(reason), "{error}");
         }
+    }
+
+    #[test]
+    fn what_a_trace_says_is_refused_beside_it() {
+        for flags in
+            ["--keys 5", "--mix get=1", "--value-size 9", "--ttl 5", "--preset smallvalue", "--one-writer"]
+        {
+            let error = content(&format!("--replay trace.csv {flags}")).expect_err(flags);
+            assert!(error.contains("cannot be used with"), "{error}");
+        }
+        let obeyed = content("--replay trace.csv --requests 9 --read-through --reconnect-after 5");
+        assert_eq!(obeyed.map(|content| content.requests), Ok(Some(9)));
     }
 
     #[test]

@@ -122,6 +122,8 @@ pub(super) fn check_content(settings: &Settings) -> Result<(), ConfigError> {
     if let Amount::Fixed(size) = content.value_size {
         within("--value-size", size, 0, VALUE_SIZE_MAX)?;
     }
+    reaches_below("--key-size", &content.key_size, KEY_SIZE_MAX)?;
+    reaches_below("--value-size", &content.value_size, VALUE_SIZE_DRAWN_MAX)?;
     amount_within("--multiget", &content.multiget, 1, MULTIGET_MAX.min(settings.keys))?;
     if let Some(requests) = &content.reconnect_after {
         amount_within("--reconnect-after", requests, 1, u64::MAX)?;
@@ -145,6 +147,16 @@ pub(super) fn check_content(settings: &Settings) -> Result<(), ConfigError> {
         );
     }
     Ok(())
+}
+
+/// Sizes that are drawn are cut off at `most` bytes. Where all of them lie above, none would be as given.
+fn reaches_below(flag: &str, given: &Amount, most: usize) -> Result<(), ConfigError> {
+    if matches!(given, Amount::Fixed(_)) || given.least() <= most as u64 {
+        return Ok(());
+    }
+    Err(ConfigError::Content(format!(
+        "{flag} {given}: sizes that are drawn are cut off at {most} bytes, and all of these lie above"
+    )))
 }
 
 /// A distribution all of whose amounts lie between two bounds.
@@ -191,6 +203,20 @@ mod tests {
             check(|s| (s.keys, s.content.key_size) = (10_001, Amount::Fixed(0))).is_ok(),
             "as long as needed"
         );
+    }
+
+    #[test]
+    fn sizes_that_would_all_be_cut_off_are_refused() {
+        let amount = |text: &str| text.parse::<Amount>().expect("an amount");
+        for bad in ["2000000-4000000", "1000001=1", "2000000=1,3000000=2", "pareto:2000000,1,0"] {
+            let error = refused_flag(|s| s.content.value_size = amount(bad));
+            assert!(error.starts_with(&format!("--value-size {bad}: sizes that are drawn")), "{error}");
+        }
+        for good in ["2000000", "1000000-4000000", "1=1,3000000=2", "etc-value"] {
+            assert!(check(|s| s.content.value_size = amount(good)).is_ok(), "{good}");
+        }
+        assert!(refused_flag(|s| s.content.key_size = amount("300-400")).starts_with("--key-size 300-400: "));
+        assert!(check(|s| s.content.key_size = amount("200-400")).is_ok());
     }
 
     #[test]

@@ -73,8 +73,8 @@ pub struct TraceError {
 }
 
 impl Trace {
-    /// Opens the trace in the file `path`; `-` is standard input.
-    pub(crate) fn open(path: &Path, fill: bool) -> Result<Trace, TraceError> {
+    /// Opens the trace in the file `path`; `-` is standard input. It ends after `requests`, where a number is given.
+    pub(crate) fn open(path: &Path, fill: bool, requests: Option<u64>) -> Result<Trace, TraceError> {
         let input: Box<dyn Read + Send> = if path.as_os_str() == "-" {
             Box::new(io::stdin())
         } else {
@@ -85,11 +85,11 @@ impl Trace {
             };
             Box::new(File::open(path).map_err(fault)?)
         };
-        Ok(Trace::new(path, input, fill))
+        Ok(Trace::new(path, input, fill, requests))
     }
 
-    fn new(path: &Path, input: Box<dyn Read + Send>, fill: bool) -> Trace {
-        let reader = Mutex::new(Reader::new(input));
+    fn new(path: &Path, input: Box<dyn Read + Send>, fill: bool, requests: Option<u64>) -> Trace {
+        let reader = Mutex::new(Reader::new(input, requests.unwrap_or(u64::MAX)));
         Trace { path: path.to_owned(), reader, ended: AtomicBool::new(false), fill }
     }
 
@@ -98,11 +98,14 @@ impl Trace {
         if self.has_ended() {
             return None;
         }
-        let record = self.lock().next_unless_ended();
-        let Some(record) = record else {
-            self.ended.store(true, Ordering::Release);
-            return None;
+        let (record, ended) = {
+            let mut reader = self.lock();
+            (reader.next_unless_ended(), reader.ended)
         };
+        if ended {
+            self.ended.store(true, Ordering::Release);
+        }
+        let record = record?;
         *name = record.key;
         Some(Ask::begin(record.command, record.ttl, Some(record.value_size), self.fill))
     }
@@ -146,15 +149,17 @@ struct Reader {
     line_number: u64,
     /// A lookup in a watcher's log that may turn out to be part of the store behind it, and its client's descriptor.
     held: Option<(Record, u64)>,
-    /// No more is read: the input was at its end, or at fault.
+    /// Requests that may still be taken.
+    left: u64,
+    /// No more is read: the input was at its end, or at fault, or no more may be taken.
     ended: bool,
     fault: Option<String>,
 }
 
 impl Reader {
-    fn new(input: Box<dyn Read + Send>) -> Reader {
+    fn new(input: Box<dyn Read + Send>, left: u64) -> Reader {
         let input = BufReader::with_capacity(BUFFER_BYTES, input);
-        Reader { input, line: Vec::new(), line_number: 0, held: None, ended: false, fault: None }
+        Reader { input, line: Vec::new(), line_number: 0, held: None, left, ended: false, fault: None }
     }
 
     /// The next request, until the end or the first fault. A thread that waited here while another found the fault must not
@@ -167,7 +172,8 @@ impl Reader {
             self.fault = Some(reason);
             None
         });
-        self.ended = record.is_none();
+        self.left = self.left.saturating_sub(1);
+        self.ended = record.is_none() || self.left == 0;
         record
     }
 
@@ -311,7 +317,7 @@ mod tests {
     use crate::workload::mix::Then;
 
     fn trace(text: &str) -> Trace {
-        Trace::new(Path::new("sample"), Box::new(io::Cursor::new(text.as_bytes().to_vec())), false)
+        Trace::new(Path::new("sample"), Box::new(io::Cursor::new(text.as_bytes().to_vec())), false, None)
     }
 
     fn replay(text: &str) -> (Vec<String>, Option<String>) {
@@ -391,16 +397,26 @@ mod tests {
     #[test]
     fn who_waited_while_another_found_the_fault_does_not_read_on() {
         let text: &[u8] = b"0,k,1,1,1,get,0\nwhat is this\n0,k,1,1,1,get,0\nand this\n";
-        let trace = Trace::new(Path::new("sample"), Box::new(text), false);
+        let trace = Trace::new(Path::new("sample"), Box::new(text), false, None);
         let taken: Vec<bool> = (0..4).map(|_| trace.lock().next_unless_ended().is_some()).collect();
         assert_eq!(taken, [true, false, false, false]);
         assert_eq!(trace.fault().and_then(|fault| fault.line), Some(2));
     }
 
     #[test]
+    fn a_bound_on_requests_ends_a_trace_with_the_last_one() {
+        let text = b"0,k,1,1,1,get,0\n0,k,1,1,1,get,0\n0,k,1,1,1,get,0\nwhat is this\n";
+        let trace = Trace::new(Path::new("sample"), Box::new(io::Cursor::new(text.to_vec())), false, Some(2));
+        let mut name = KeyName::EMPTY;
+        assert!(trace.next(&mut name).is_some() && !trace.has_ended());
+        assert!(trace.next(&mut name).is_some() && trace.has_ended(), "nobody waits for a third");
+        assert!(trace.next(&mut name).is_none() && trace.fault().is_none());
+    }
+
+    #[test]
     fn a_missing_file_is_named() {
         let error =
-            Trace::open(Path::new("/nonexistent/trace.csv"), false).expect_err("there is no such file");
+            Trace::open(Path::new("/nonexistent/trace.csv"), false, None).expect_err("there is no such file");
         assert!(error.to_string().starts_with("--replay /nonexistent/trace.csv: No such file"), "{error}");
     }
 
@@ -408,7 +424,7 @@ mod tests {
     fn a_cas_begins_with_a_gets_and_a_miss_is_filled() {
         let text = "0,k,1,9,1,cas,0\n0,k,1,9,1,get,0\n";
         let trace =
-            Trace::new(Path::new("sample"), Box::new(io::Cursor::new(text.as_bytes().to_vec())), true);
+            Trace::new(Path::new("sample"), Box::new(io::Cursor::new(text.as_bytes().to_vec())), true, None);
         let mut name = KeyName::EMPTY;
         let (first, second) =
             (trace.next(&mut name).expect("a line"), trace.next(&mut name).expect("a line"));
@@ -421,7 +437,7 @@ mod tests {
         fn no_bytes_can_harm(text in prop::collection::vec(any::<u8>(), 0..300), prefix in 0..3_usize) {
             let mut bytes = [&b""[..], b"ts=1 type=item_get key=", b"0,k,1,1,1,"][prefix].to_vec();
             bytes.extend(text);
-            let trace = Trace::new(Path::new("sample"), Box::new(io::Cursor::new(bytes)), false);
+            let trace = Trace::new(Path::new("sample"), Box::new(io::Cursor::new(bytes)), false, None);
             let mut name = KeyName::EMPTY;
             while let Some(ask) = trace.next(&mut name) {
                 prop_assert!((1..=250).contains(&name.bytes().len()), "{ask:?}");

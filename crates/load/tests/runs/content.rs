@@ -76,6 +76,24 @@ fn a_number_of_requests_ends_the_run() {
     check_accounts(&record);
 }
 
+/// Arrivals that waited when the last request was sent are none: there was nothing left for them.
+#[test]
+fn a_number_of_requests_ends_an_open_loop_with_its_accounts_in_order() {
+    let memcached = Memcached::start();
+    let mut settings = Settings {
+        duration: Duration::from_secs(3600),
+        warmup: Duration::ZERO,
+        pacing: at_rate("500k"),
+        ..settings(memcached.address)
+    };
+    settings.content.requests = Some(4321);
+    let (good, record) = run(settings).expect("memcached accepts connections");
+    assert!(good, "{}", record["failures"]);
+    check_accounts(&record);
+    assert_eq!(record["scheduled"]["arrivals"], 4321);
+    assert_eq!(record["scheduled"]["unsent"], 0);
+}
+
 /// A file of the test's own, gone when dropped.
 struct Sample(PathBuf);
 
@@ -142,6 +160,32 @@ fn a_trace_is_replayed_whole_and_verified() {
         let filled = if read_through { 1..10_000 } else { 0..1 };
         assert!(filled.contains(&(sets - 1500)), "{sets}");
     }
+}
+
+#[test]
+fn a_trace_at_a_rate_ends_with_its_accounts_in_order() {
+    let memcached = Memcached::start();
+    let sample = Sample::new("paced", &twitter_trace(3000));
+    let settings = Settings { pacing: at_rate("100k"), ..sample.settings(&memcached) };
+    let (good, record) = run(settings).expect("memcached accepts connections");
+    assert!(good, "{}", record["failures"]);
+    check_accounts(&record);
+    // A cas is one line and two requests.
+    assert_eq!(record["scheduled"]["arrivals"], 3000);
+}
+
+#[test]
+fn a_number_of_requests_ends_a_trace() {
+    let memcached = Memcached::start();
+    let sample = Sample::new("bounded", &twitter_trace(6000));
+    let mut settings = sample.settings(&memcached);
+    settings.content.requests = Some(100);
+    let (good, record) = run(settings).expect("memcached accepts connections");
+    assert!(good, "{}", record["failures"]);
+    let requests = record["phases"]["measured"]["requests"].as_u64().expect("a count");
+    // A cas is a second request of its line.
+    let cas = record["operations"]["cas"]["requests"].as_u64().unwrap_or(0);
+    assert_eq!(requests - cas, 100);
 }
 
 #[test]
