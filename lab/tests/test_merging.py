@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from synthetic import SECOND, World, histogram_of, load_record
 from weir_lab.cli import app
 from weir_lab.errors import RecordError
 from weir_lab.records.formats import LoadRecord
-from weir_lab.records.formats.merging import merge_loads
+from weir_lab.records.formats.merging import doubts_of, merge_loads, merge_records
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,6 +62,56 @@ def test_generators_that_did_not_run_together_are_refused() -> None:
         merge_loads([])
 
 
+def open_record(*, seed: int, loop: str = "open", unsent: int = 0, late: int = 0, **fields: object) -> dict[str, Any]:
+    made = load_record(4, np.full(1000, 250_000, dtype=np.int64), World())
+    made["config"] |= {"seed": seed, "pacing": {"loop": loop}}
+    made["scheduled"] = {"arrivals": 1000, "offered_rate_rps": 500.0, "unsent": unsent, "late": late}
+    return made | fields
+
+
+def test_generators_with_one_seed_are_no_independent_clients() -> None:
+    records = [LoadRecord.model_validate(open_record(seed=seed)) for seed in (7, 7, 8)]
+    assert merge_loads(records[1:]).warnings == ()
+    (warning,) = merge_loads(records).warnings
+    assert warning.startswith("2 generators have the seed 7: they sent the same arrivals at the same moments")
+    closed = LoadRecord.model_validate(open_record(seed=7, loop="closed"))
+    assert merge_loads([closed, closed]).warnings == ()
+
+
+def test_what_each_record_doubts_is_said() -> None:
+    sound = open_record(seed=1, bottleneck={"who": "neither"})
+    assert doubts_of(LoadRecord.model_validate(sound)) == []
+    waited = open_record(seed=1, bottleneck={"who": "target", "waited": 0.9, "kept_up": None})
+    assert doubts_of(LoadRecord.model_validate(waited)) == []
+    behind = {"who": "target", "waited": 0.5, "kept_up": 0.7}
+    doubted = LoadRecord.model_validate(open_record(seed=1, unsent=5, late=3, bottleneck=behind, foreign_values=2))
+    assert doubts_of(doubted) == [
+        "the target fell behind, so times grow with the run's length",
+        "5 of 1000 requests were never sent",
+        "3 of 1000 requests were late by the generator's own fault",
+        "2 values were written by another run",
+    ]
+    busy = open_record(seed=1, bottleneck={"who": "generator", "busy": 0.99, "late": 0.0})
+    assert doubts_of(LoadRecord.model_validate(busy)) == ["the generator was the bottleneck"]
+    together = merge_records([doubted, doubted])
+    assert together.foreign_values == 4
+    assert together.scheduled is not None
+    assert (together.scheduled.arrivals, together.scheduled.unsent, together.scheduled.late) == (2000, 10, 6)
+
+
+def test_the_command_prints_doubts_and_the_schedule(tmp_path: Path) -> None:
+    files = [tmp_path / "a.json", tmp_path / "b.json"]
+    files[0].write_text(json.dumps(open_record(seed=3)))
+    files[1].write_text(json.dumps(open_record(seed=3, unsent=5)))
+    result = CliRunner().invoke(app, ["merge", *map(str, files)])
+    assert result.exit_code == 0, result.output
+    assert "scheduled 2,000 requests, 1,000/s; 0 late; 5 never sent" in result.output
+    doubts = [line for line in result.output.splitlines() if line.startswith("Look before you trust this: ")]
+    assert len(doubts) == 2
+    assert "2 generators have the seed 3" in doubts[0]
+    assert doubts[1] == "Look before you trust this: b.json: 5 of 1000 requests were never sent."
+
+
 def test_the_command_prints_one_table(tmp_path: Path) -> None:
     files = []
     for number in range(2):
@@ -70,6 +120,7 @@ def test_the_command_prints_one_table(tmp_path: Path) -> None:
         files[-1].write_text(json.dumps(made))
     result = CliRunner().invoke(app, ["merge", *map(str, files)])
     assert result.exit_code == 0, result.output
-    assert "2 generators, 8 connections, together for 100.0 % of the time" in result.output
+    assert "2 generators, 8 connections, together for 100.0 % of the time by their own clocks" in result.output
+    assert "Look before" not in result.output
     row = next(line for line in result.output.splitlines() if line.startswith("all"))
     assert row.split() == ["all", "2,000", "1,000", "250", "250", "250", "250", "-", "0", "0"]

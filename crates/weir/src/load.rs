@@ -102,7 +102,8 @@ pub(crate) struct LoadArgs {
     /// Count requests as late that the generator itself sends later than this. Lower it if you measure shorter times
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = units::duration)]
     late_after: Duration,
-    /// Begin the warm-up at this time, in seconds since 1970, so that several machines begin together
+    /// Begin the warm-up at this time, in seconds since 1970, so that several machines begin together. Give each a --seed of its own:
+    /// with one seed all send the same requests at the same moments
     #[arg(long, value_name = "TIME", value_parser = units::unix_time)]
     start_at: Option<Duration>,
     /// Fail (exit status 3) under this condition, as 'p99>2ms', 'get.p99.9>5ms', 'errors>0', 'misses>1%', 'rate<1000'. Repeat it

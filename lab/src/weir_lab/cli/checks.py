@@ -12,7 +12,7 @@ import typer
 from weir_lab.errors import StudyError
 from weir_lab.records import read_json
 from weir_lab.records.formats import LoadRecord
-from weir_lab.records.formats.merging import MergedOperation, merge_loads
+from weir_lab.records.formats.merging import MergedOperation, doubts_of, merge_loads
 from weir_lab.report.audit import AuditReport, Severity, audit_tables, read_tables
 from weir_lab.report.oracles import selfcheck as compare_with_oracles
 from weir_lab.theory.units import microseconds, number
@@ -93,11 +93,15 @@ def merge(
         list[Path], typer.Argument(metavar="FILE.json...", help="Records of weir load --json, one per generator")
     ],
 ) -> None:
-    """Show what several generators with one --start-at measured together: rates summed, histograms merged."""
-    merged = merge_loads([read_json(file, LoadRecord) for file in files])
+    """Show what several generators with one --start-at measured together: rates summed, histograms merged, and what each of them doubts.
+
+    That they ran together is by the clock of each machine: how far clocks are apart no record says.
+    """
+    records = [read_json(file, LoadRecord) for file in files]
+    merged = merge_loads(records)
     typer.echo(
         f"{merged.generators} generators, {merged.connections} connections, "
-        f"together for {merged.overlap * 100:.1f} % of the time; times in µs"
+        f"together for {merged.overlap * 100:.1f} % of the time by their own clocks; times in µs"
     )
     headings = ["", "requests", "rate/s", "mean", "p50", "p90", "p99", "p99.9", "misses", "errors"]
     rows = [
@@ -106,8 +110,18 @@ def merge(
     ]
     for row in [headings, *rows]:
         typer.echo(f"{row[0]:9}" + "".join(f"{cell:>12}" for cell in row[1:]))
+    if (offered := merged.scheduled) is not None:
+        typer.echo(
+            f"scheduled {number(offered.arrivals, 0)} requests, {number(offered.offered_rate_rps, 0)}/s; "
+            f"{number(offered.late, 0)} late; {number(offered.unsent, 0)} never sent"
+        )
     for text, count in merged.errors.items():
         typer.echo(f"{number(count, 0)} x {text}")
+    for warning in merged.warnings:
+        typer.echo(f"Look before you trust this: {warning}")
+    for file, record in zip(files, records, strict=True):
+        if doubts := doubts_of(record):
+            typer.echo(f"Look before you trust this: {file.name}: {'; '.join(doubts)}.")
     if merged.failures:
         typer.echo(f"{number(merged.failures, 0)} replies failed verification, or were lost; the records name them")
         raise typer.Exit(1)

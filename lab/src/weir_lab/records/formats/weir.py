@@ -23,6 +23,7 @@ __all__ = [
     "Count",
     "CrewSize",
     "Distribution",
+    "LoadBottleneck",
     "LoadConfig",
     "LoadCpu",
     "LoadFailures",
@@ -147,6 +148,7 @@ class LoadConfig(Record):
     value_size_bytes: int | None = None
     multiget_keys: int | None = None
     write_ratio: float | None = None
+    seed: int | None = None
     pacing: LoadPacing | None = None
 
 
@@ -184,6 +186,14 @@ class LoadSchedule(Record):
     """Sent too late by the generator's own fault."""
 
 
+class LoadBottleneck(Record):
+    """Who set the pace of a run, in the generator's own opinion."""
+
+    who: str
+    kept_up: float | None = None
+    """Share of an open loop's arrivals that the target kept up with; ``None`` where it kept up, and elsewhere."""
+
+
 class LoadRecord(Record):
     """``weir.load/1``."""
 
@@ -201,6 +211,9 @@ class LoadRecord(Record):
     errors: dict[str, int]
     scheduled: LoadSchedule | None = None
     """``None`` in a closed loop."""
+    bottleneck: LoadBottleneck | None = None
+    """``None`` where nothing was measured, from other generators, and of several as one."""
+    foreign_values: Count = 0
 
     @property
     def measured(self) -> Phase:
