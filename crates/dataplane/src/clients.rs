@@ -19,6 +19,7 @@ pub(crate) mod users;
 
 use crate::{
     ClientTimeouts,
+    clients::bulk::Awaits,
     clients::event::Event,
     clients::gate::{Gate, Login},
     clients::intake::{Input, Rest, Takes},
@@ -51,7 +52,7 @@ pub(crate) struct Clients {
     lent: usize,
     /// Sessions for which there are bytes to write.
     listed: VecDeque<SessionId>,
-    /// Sessions that were paused and may go on.
+    /// Sessions that were paused and may go on, each once.
     resumable: VecDeque<SessionId>,
     /// When the first client may be overdue; `None` if none can be.
     due: Option<Instant>,
@@ -336,6 +337,7 @@ impl Clients {
     pub(crate) fn go_on<'a>(&mut self, id: SessionId) -> Input<'a> {
         let session = &mut self.sessions[id.index()];
         session.intake.resume();
+        session.bulk.wait_for(Awaits::Nothing);
         session.bulk.habits.grow(self.config.session_requests_max);
         session.intake.reread()
     }
@@ -353,16 +355,22 @@ impl Clients {
         }
     }
 
-    /// A session waits for something no more: it goes on in this turn or the next.
+    /// A session waits for something no more: it goes on in this turn or the next, once however often this is said.
     #[inline]
     pub(crate) fn let_go_on(&mut self, id: SessionId) {
-        self.resumable.push_back(id);
+        if self.sessions.get_mut(id.index()).is_some_and(Session::list_to_go_on) {
+            self.resumable.push_back(id);
+        }
     }
 
     /// The next session that goes on.
     #[inline]
     pub(crate) fn next_to_go_on(&mut self) -> Option<SessionId> {
-        self.resumable.pop_front()
+        let id = self.resumable.pop_front()?;
+        if let Some(session) = self.sessions.get_mut(id.index()) {
+            session.unlist_to_go_on();
+        }
+        Some(id)
     }
 
     /// Whether there is one.
@@ -376,7 +384,7 @@ impl Clients {
     pub(crate) fn look_at_paused(&mut self, id: SessionId) {
         let session = &self.sessions[id.index()];
         if session.intake.is_paused() && session.may_go_on(&self.config, &self.held) {
-            self.resumable.push_back(id);
+            self.let_go_on(id);
         }
     }
 
@@ -421,7 +429,10 @@ impl Clients {
             done += 1;
         });
         session.end_requests(done);
-        if session.intake.is_paused() && session.may_go_on(&self.config, &self.held) {
+        if session.intake.is_paused()
+            && session.may_go_on(&self.config, &self.held)
+            && session.list_to_go_on()
+        {
             self.resumable.push_back(id);
         }
         match written {
@@ -469,13 +480,13 @@ impl Clients {
     #[cold]
     fn look_for_overdue(&mut self, now: Instant) {
         let mut are_paused = false;
-        for (index, session) in &self.sessions {
+        for (index, session) in &mut self.sessions {
             if session.intake.is_paused() && session.replies.is_blocked() {
                 // Perhaps because of what all buffers held.
-                if session.may_go_on(&self.config, &self.held) {
+                let may_go_on = session.may_go_on(&self.config, &self.held);
+                are_paused |= !may_go_on;
+                if may_go_on && session.list_to_go_on() {
                     self.resumable.push_back(SessionId::from_index(index));
-                } else {
-                    are_paused = true;
                 }
             }
         }

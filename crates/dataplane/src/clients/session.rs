@@ -48,6 +48,8 @@ pub(crate) struct Session {
     writing: u32,
     /// The session is in the list of those with something to write.
     is_listed: bool,
+    /// It is in the list of those that go on.
+    goes_on: bool,
     /// Memory that was counted for it, in bytes.
     charged: usize,
 }
@@ -98,6 +100,7 @@ impl Session {
             undecided: 0,
             writing: 0,
             is_listed: false,
+            goes_on: false,
             charged: 0,
         }
     }
@@ -272,8 +275,9 @@ impl Session {
     pub(crate) fn renew(&mut self, config: &Config) -> Option<RequestKey> {
         let mut request = None;
         self.abandon(|key, _| request = Some(key));
-        // It may still be in the list of those with something to write; once is enough.
-        *self = Self { is_listed: self.is_listed, ..Self::lent(config, Instant::ZERO) };
+        // It may still be in the lists of those with something to write and of those that go on; once is enough.
+        let Self { is_listed, goes_on, .. } = *self;
+        *self = Self { is_listed, goes_on, ..Self::lent(config, Instant::ZERO) };
         request
     }
 
@@ -285,10 +289,15 @@ impl Session {
         self.in_service < self.bulk.habits.requests_max() && self.reads(config, held) && self.bulk.writes == 0
     }
 
+    /// Whether its next request may be looked at, as far as that waits for others to be done.
+    pub(crate) const fn may_be_looked_at(&self) -> bool {
+        self.bulk.may_be_looked_at(self.in_service)
+    }
+
     /// Whether it may go on, if it is paused.
     pub(crate) fn may_go_on(&self, config: &Config, held: &Held) -> bool {
         match self.bulk.slicing {
-            Slicing::No => self.may_take(config, held),
+            Slicing::No => self.may_be_looked_at() && self.may_take(config, held),
             Slicing::InService => false,
             Slicing::Ready(_) => self.reads(config, held),
         }
@@ -341,6 +350,17 @@ impl Session {
     /// It was taken from that list.
     pub(crate) fn unlist(&mut self) {
         self.is_listed = false;
+    }
+
+    /// It is in the list of those that go on. Returns whether it was not.
+    #[inline]
+    pub(crate) fn list_to_go_on(&mut self) -> bool {
+        !std::mem::replace(&mut self.goes_on, true)
+    }
+
+    /// It was taken from that list.
+    pub(crate) fn unlist_to_go_on(&mut self) {
+        self.goes_on = false;
     }
 
     /// Frees the memory of what is empty.

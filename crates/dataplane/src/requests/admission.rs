@@ -82,6 +82,9 @@ pub(crate) fn resume(requests: &mut Requests, base: &mut Base, id: SessionId, no
     if session.bulk.slicing != Slicing::No {
         return go_on_with_slices(requests, base, id, now);
     }
+    if !session.may_be_looked_at() {
+        return;
+    }
     let input = base.clients.go_on(id);
     consume(requests, base, id, input, now);
     // It may have been answered without a server, and others go on in the same turn.

@@ -23,7 +23,7 @@
 
 use crate::{
     Fault, Mutation, SessionId,
-    clients::bulk::Slicing,
+    clients::bulk::{Awaits, Slicing},
     clients::session::Session,
     requests::base::Base,
     requests::plan::{Asker, Plan, Planner},
@@ -117,23 +117,28 @@ impl BulkReads {
     #[cold]
     fn must_wait(&mut self, base: &mut Base, id: SessionId, parsed: &Parsed<'_>, now: Instant) -> bool {
         let Base { clients, fleet, meter, .. } = base;
-        let session = &clients[id];
+        let session = &mut clients[id];
         let Some(read) = as_bulk_read(session, parsed).filter(|_| session.bulk.slicing == Slicing::No) else {
             let waits = session.bulk.reads > 0;
-            meter.counters().bulk_read_waits += u64::from(waits);
+            if waits {
+                session.bulk.wait_for(Awaits::Reads);
+                meter.counters().bulk_read_waits += 1;
+            }
             return waits;
         };
         let habits = &session.bulk.habits;
+        let is_known = habits.is_known();
         // The values of a slice are the next that the client gets.
         let is_sliced = read.key_count() > habits.keys_per_slice();
-        let is_alone = is_sliced || !habits.is_known();
+        let is_alone = is_sliced || !is_known;
         let others = session.in_service() - if is_alone { 0 } else { session.bulk.reads };
         if others > 0 && !fleet.config.is_without(Mutation::BulkReadAlone) {
+            session.bulk.wait_for(if is_alone { Awaits::All } else { Awaits::Others });
             meter.counters().bulk_read_waits += 1;
             return true;
         }
         // The few keys of a client of which nothing is known most likely bring little, and every connection is looked at in every turn.
-        if is_sliced || habits.is_known() {
+        if is_sliced || is_known {
             self.open_connections(base, now);
         }
         self.waits_in_line(base, id)

@@ -1,6 +1,7 @@
 //! Writes of large values: over the bulk connections of their servers (`servers/bulk.rs`), one at a time for each session.
 
 use crate::{
+    clients::bulk::Awaits,
     requests::base::Base,
     requests::service::{Kind, Service},
     wire::ids::{SessionId, Slot},
@@ -10,7 +11,7 @@ use crate::{
 use weir_protocol::{Parsed, Request};
 
 /// Whether a request must wait because it goes over a bulk connection, and its session has something in service. It is tried again when
-/// something of that was answered.
+/// all of that was answered.
 #[inline]
 pub(crate) fn waits(base: &mut Base, id: SessionId, parsed: &Parsed<'_>) -> bool {
     base.fleet.servers.may_go_bulk(length_of(parsed)) && must_wait(base, id, parsed)
@@ -20,7 +21,10 @@ pub(crate) fn waits(base: &mut Base, id: SessionId, parsed: &Parsed<'_>) -> bool
 fn must_wait(base: &mut Base, id: SessionId, parsed: &Parsed<'_>) -> bool {
     let session = &base.clients[id];
     let waits = session.in_service() > 0 && !session.is_lent() && goes_bulk(base, parsed);
-    base.meter.counters().large_waits += u64::from(waits);
+    if waits {
+        base.clients[id].bulk.wait_for(Awaits::All);
+        base.meter.counters().large_waits += 1;
+    }
     waits
 }
 

@@ -59,6 +59,21 @@ fn a_session_does_nothing_beside_its_large_value() {
 }
 
 #[test]
+fn a_large_value_that_waits_is_not_looked_at_for_each_request_before_it() {
+    let mut world = connected();
+    let client = world.client();
+    world.send(client, &("set a 0 0 1 noreply\r\nx\r\n".repeat(5) + "get b\r\n" + &set("a", LARGE)));
+    assert_eq!(world.server_gets(0).matches("set a").count(), 5);
+    world.server_says(0, &"STORED\r\n".repeat(5));
+    assert_eq!(world.server_gets(1), "");
+    assert_eq!(world.hears(client, 0, "END\r\n"), "END\r\n");
+    assert_eq!(world.report().counters.large_waits, 1);
+    assert_eq!(world.server_gets(1), set("a", LARGE));
+    assert_eq!(world.hears(client, 1, "STORED\r\n"), "STORED\r\n");
+    assert!(world.dataplane.is_quiet());
+}
+
+#[test]
 fn silent_large_values_are_stored_one_after_the_other() {
     let mut world = connected();
     let client = world.client();

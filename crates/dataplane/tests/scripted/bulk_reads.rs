@@ -123,6 +123,51 @@ fn reads_of_one_slice_are_pipelined_and_one_of_several_is_alone() {
     assert_eq!(world.server_gets(1), get(0..133));
 }
 
+/// It would be parsed once for each, and it may be megabytes long.
+#[test]
+fn a_read_that_waits_is_not_looked_at_for_each_request_before_it() {
+    let mut world = world();
+    let client = world.client();
+    world.send(client, &"mg key v h\r\n".repeat(2048));
+    // Each time that it has waited, twice as many may be in service.
+    loop {
+        let asked = world.server_gets(0).matches("mg key").count();
+        if asked == 0 {
+            break;
+        }
+        assert_eq!(world.hears(client, 0, &"EN\r\n".repeat(asked)).len(), 4 * asked);
+    }
+    let before = world.report().counters.bulk_read_waits;
+    world.send(client, &("set a 0 0 1 noreply\r\nx\r\n".repeat(1000) + "get x\r\n" + &get(0..1000)));
+    assert_eq!(world.server_gets(0).matches("set a").count(), 1000);
+    world.server_says(0, &("STORED\r\n".repeat(1000) + "END\r\n"));
+    assert_eq!(world.server_gets(1), "", "nobody has heard of the end of the read before it");
+    assert_eq!(world.client_gets(client), "END\r\n");
+    let waits = world.report().counters.bulk_read_waits - before;
+    assert!(waits <= 2, "it was looked at {waits} times");
+    assert_eq!(world.server_gets(1), get(0..16));
+}
+
+#[test]
+fn what_waits_for_reads_of_its_client_is_looked_at_when_all_are_done() {
+    let mut world = world();
+    let client = world.client();
+    world.send(client, &get(0..5));
+    world.server_gets(1);
+    world.hears(client, 1, "END\r\n");
+    let before = world.report().counters.bulk_read_waits;
+    world.send(client, &(get(0..20).repeat(3) + "gat 9 k0 k1\r\n"));
+    assert_eq!(world.server_gets(1), get(0..20).repeat(3));
+    for _ in 0..3 {
+        assert_eq!(world.server_gets(0), "");
+        assert_eq!(world.hears(client, 1, "END\r\n"), "END\r\n");
+    }
+    assert_eq!(world.server_gets(0), "gat 9 k0 k1\r\n");
+    assert_eq!(world.report().counters.bulk_read_waits - before, 1);
+    assert_eq!(world.hears(client, 0, "END\r\n"), "END\r\n");
+    assert!(world.dataplane.is_quiet());
+}
+
 #[test]
 fn the_first_small_multi_get_of_a_client_makes_no_connection() {
     let mut world = World::with(1, 1, config());
