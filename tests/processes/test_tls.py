@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import ssl
 import threading
-from contextlib import ExitStack
+import time
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Self
 
@@ -243,6 +245,27 @@ def test_a_handshake_that_takes_too_long_is_ended(start_proxy: StartProxy, certi
         slow.sendall(b"\x16")
         assert read_to_end(slow) == b""
     assert counters(proxy)["tls_handshakes_timed_out"] == before + 1
+
+
+def test_a_client_that_reads_nothing_is_closed_however_much_it_says(
+    start_proxy: StartProxy, authority: Authority, certificate: Certificate, stack: ExitStack
+) -> None:
+    proxy = start_proxy(*options(certificate), "--threads", "1", "--client-timeout", "1s")
+    context = client_context(authority)
+    with Wire(TlsAddress(proxy.address, context)) as wire:
+        wire.store(b"large", bytes(900_000))
+    plain = stack.enter_context(socket.socket())
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    plain.connect(proxy.address.pair)
+    deaf = stack.enter_context(context.wrap_socket(plain, server_hostname="localhost"))
+    deaf.sendall(b"get large\r\n" * 8)
+    for _ in range(20):
+        time.sleep(0.3)
+        if counters(proxy)["sessions_closed_unread"] == 1:
+            break
+        with suppress(OSError):
+            deaf.sendall(b"g")
+    assert counters(proxy)["sessions_closed_unread"] == 1
 
 
 def test_an_idle_client_takes_little_memory(

@@ -8,7 +8,10 @@ use crate::{
     connections::{
         listener_counts::Here,
         sockets::{self, Stream},
-        tls::{line::Line, news::News, session::Session},
+        tls::{
+            line::Line,
+            session::{Session, Tended},
+        },
     },
     notices::notice::Notice,
 };
@@ -88,9 +91,9 @@ impl Admitted {
         self.tls.as_ref().is_some_and(|tls| tls.is_shaking())
     }
 
-    /// Sends what belongs to no reply. Returns what has become of the connection since.
-    pub(crate) fn tend(&mut self) -> Option<News> {
-        self.tls.as_mut()?.tend(&self.stream)
+    /// Sends what belongs to no reply, where TLS is spoken. Returns what came of that.
+    pub(crate) fn tend(&mut self) -> Option<Tended> {
+        self.tls.as_mut().map(|tls| tls.tend(&self.stream))
     }
 
     /// The names of the certificate that it has shown.

@@ -328,7 +328,7 @@ impl World {
     }
 
     fn tend(&mut self) {
-        if let Some(news) = self.session.tend(&self.stream) {
+        if let Some(news) = self.session.tend(&self.stream).news() {
             self.news += 1;
             assert!(self.news <= 2, "{news:?} comes too late");
             // A peer that says that it ends has ended well, and so is what it says no more.

@@ -63,6 +63,26 @@ pub(crate) struct Session {
     error: Option<Error>,
 }
 
+/// What came of sending what belongs to no reply.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Tended {
+    news: Option<News>,
+    takes_bytes: bool,
+}
+
+impl Tended {
+    /// What has become of the connection since it was asked last.
+    pub(crate) fn news(&self) -> Option<News> {
+        self.news
+    }
+
+    /// Whether the kernel has taken something, or says that it never will again: who has waited to write is to try. That something was read
+    /// says nothing of this.
+    pub(crate) fn takes_bytes(&self) -> bool {
+        self.takes_bytes
+    }
+}
+
 /// How far a handshake with a server is.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Shaken {
@@ -347,12 +367,16 @@ impl Session {
         self.news.is_some() || self.tls.wants_write()
     }
 
-    /// Sends what belongs to no reply, as far as the kernel takes it, and tells what has become of the connection since it was asked last.
+    /// Sends what belongs to no reply, as far as the kernel takes it, and reports what came of that.
     #[inline(never)]
-    pub(crate) fn tend(&mut self, stream: &Stream) -> Option<News> {
-        // If that fails, a read will say so.
-        let _ = self.flush(stream);
-        self.news.take()
+    pub(crate) fn tend(&mut self, stream: &Stream) -> Tended {
+        let mut has_sent = false;
+        // If that fails, a read or a write will say so.
+        let is_over = self.flush_noting(stream, || has_sent = true).is_err();
+        let news = self.news.take();
+        // Before the handshake was done nothing could be written.
+        let is_new = matches!(news, Some(News::Shaken { .. }));
+        Tended { news, takes_bytes: has_sent || is_over || is_new }
     }
 
     /// Tells the peer that nothing more comes, if it can take that.
@@ -369,9 +393,14 @@ impl Session {
 
     /// Whether the kernel has everything that is encrypted.
     fn flush(&mut self, stream: &Stream) -> Result<bool, Ended> {
+        self.flush_noting(stream, || {})
+    }
+
+    /// The same; calls `sent` each time that the kernel takes something.
+    fn flush_noting(&mut self, stream: &Stream, mut sent: impl FnMut()) -> Result<bool, Ended> {
         while self.tls.wants_write() {
             match self.tls.write_tls(&mut Pieces(stream)) {
-                Ok(_) => {}
+                Ok(_) => sent(),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => return Err(Ended::ByPeer),
                 Err(_) => return Err(Ended::Otherwise),

@@ -48,6 +48,8 @@ struct Pair {
     /// What the session has brought.
     plaintext: Vec<u8>,
     news: Vec<News>,
+    /// Whether it was heard since then that the kernel takes bytes.
+    takes_bytes: bool,
 }
 
 impl Pair {
@@ -73,6 +75,7 @@ impl Pair {
             sent: 0,
             plaintext: Vec::new(),
             news: Vec::new(),
+            takes_bytes: false,
         }
     }
 
@@ -83,7 +86,9 @@ impl Pair {
             let arrived = line.read(&mut self.scratch, None);
             let (has_more, wants_write) = (line.has_buffered(), line.wants_write());
             if wants_write {
-                self.news.extend(self.session.tend(&self.stream));
+                let tended = self.session.tend(&self.stream);
+                self.takes_bytes |= tended.takes_bytes();
+                self.news.extend(tended.news());
             }
             match arrived {
                 Arrived::Bytes(count) => self.plaintext.extend_from_slice(&self.scratch[..count]),
@@ -238,6 +243,27 @@ fn what_the_kernel_does_not_take_counts_as_unwritten_until_it_has() {
     assert!(was_short && got == reply, "{} of {} bytes came", got.len(), reply.len());
 }
 
+/// Else a client that reads nothing would only have to go on talking, and nobody would know how long it has read nothing.
+#[test]
+fn that_something_was_read_does_not_mean_that_the_kernel_takes_bytes() {
+    let mut pair = Pair::new(&inbound(false, 1), BOTH);
+    pair.shake(usize::MAX);
+    assert!(pair.takes_bytes, "the handshake is done");
+    let reply = vec![b'x'; 3_000_000];
+    let written = pair.write(&reply);
+    assert!(written < reply.len());
+    for _ in 0..3 {
+        pair.takes_bytes = false;
+        pair.client.writer().write_all(b"version\r\n").expect("it takes all");
+        assert_eq!(pair.send(usize::MAX), None);
+        assert!(!pair.takes_bytes && pair.session.has_something_to_say());
+    }
+    pair.receive().expect("all records are right");
+    pair.client.writer().write_all(b"version\r\n").expect("it takes all");
+    assert_eq!(pair.send(usize::MAX), None);
+    assert!(pair.takes_bytes && !pair.session.has_something_to_say());
+}
+
 #[test]
 fn a_client_that_speaks_no_tls_reads_that() {
     for said in [b"version\r\n".as_slice(), b"\x80", b"GET / HTTP/1.1\r\n\r\n"] {
@@ -348,7 +374,7 @@ fn a_server_is_verified_and_what_is_encrypted_for_it_counts_as_sent() {
     while got < written {
         match server.read(&theirs, &mut scratch, None) {
             Arrived::Bytes(count) => got += count,
-            Arrived::Nothing => assert_eq!(client.tend(&ours), None),
+            Arrived::Nothing => assert_eq!(client.tend(&ours).news(), None),
             Arrived::Over(over) => panic!("{over:?}"),
         }
     }

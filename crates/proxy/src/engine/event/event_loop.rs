@@ -19,6 +19,7 @@ use crate::{
             batching::{self, Batcher},
             handshakes::Handshakes,
             mail::MailRoom,
+            peer::{Peer, peer, token},
             server_links::{Progress, ServerLinks},
             serving::Serving,
         },
@@ -68,12 +69,6 @@ pub(crate) struct EventLoop {
     serving: Option<Serving>,
     /// Where there are other loops.
     mail: Option<MailRoom>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::engine) enum Peer {
-    Server(Slot),
-    Client(SessionId),
 }
 
 impl EventLoop {
@@ -347,11 +342,12 @@ impl EventLoop {
         }
     }
 
-    /// Sends what TLS has to say to a client, and notes what has become of its connection.
+    /// Sends what TLS has to say to a client, and notes what has become of its connection. Returns whether the kernel took something.
     #[inline(never)]
-    fn tend_client(&mut self, id: SessionId) {
+    fn tend_client(&mut self, id: SessionId) -> bool {
         let client = self.clients.get_mut(id.index()).and_then(Option::as_mut);
-        if let Some(news) = client.and_then(Admitted::tend) {
+        let Some(tended) = client.and_then(Admitted::tend) else { return false };
+        if let Some(news) = tended.news() {
             news.count(self.dataplane.counters_mut());
             self.handshakes.end(id);
             if let (News::Shaken { .. }, Some(Some(client))) = (news, self.clients.get(id.index())) {
@@ -359,6 +355,7 @@ impl EventLoop {
                 self.dataplane.handle_certificate(id, || client.certificate_names());
             }
         }
+        tended.takes_bytes()
     }
 
     fn close_client(&mut self, id: SessionId) {
@@ -615,6 +612,18 @@ impl Host for EventLoop {
         }
     }
 
+    /// A client that talks may still take nothing of its replies.
+    fn tend(&mut self, peer: Peer) {
+        match peer {
+            Peer::Client(id) => {
+                if self.tend_client(id) {
+                    self.dataplane.handle_client_writable(id);
+                }
+            }
+            Peer::Server(_) => self.handle_writable(peer),
+        }
+    }
+
     fn begin_drain(&mut self) {
         self.dataplane.begin_drain();
     }
@@ -667,23 +676,4 @@ impl Host for EventLoop {
 fn put_off(dataplane: &mut Dataplane, door: &mut Door<Peer>, client: Peer) {
     dataplane.counters_mut().tls_handshakes_put_off += 1;
     door.read_later(client);
-}
-
-// ── tokens ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-/// Servers and clients share the numbers behind the waker's: there may be any number of either.
-fn token(peer: Peer) -> Token {
-    match peer {
-        Peer::Server(server) => Token(1 + 2 * server.index()),
-        Peer::Client(id) => Token(2 + 2 * id.index()),
-    }
-}
-
-fn peer(token: Token) -> Peer {
-    let index = token.0 - 1;
-    if index.is_multiple_of(2) {
-        Peer::Server(Slot::from_index(index / 2))
-    } else {
-        Peer::Client(SessionId::from_index(index / 2))
-    }
 }

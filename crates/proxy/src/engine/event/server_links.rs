@@ -141,7 +141,7 @@ impl ServerLinks {
     pub(super) fn tend(&mut self, slot: Slot) -> Option<String> {
         let link = &mut self.links[slot.index()];
         let (stream, tls) = (link.stream.as_ref()?, link.tls.as_mut()?);
-        (tls.tend(stream) == Some(News::Broken)).then(|| tls.reason())
+        (tls.tend(stream).news() == Some(News::Broken)).then(|| tls.reason())
     }
 
     /// Begins to connect to this server; `watch` is given the socket.
