@@ -8,6 +8,7 @@ import ssl
 import subprocess
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -22,12 +23,22 @@ PAGES = ("/metrics", "/snapshot", "/config", "/windows", "/hot", "/where?key=k")
 class AccessProxy(ConfiguredProxy):
     """`weir proxy` whose admin port may want a token and speak TLS."""
 
-    def __init__(self, file: Path, server: Address, *options: str) -> None:
-        self.file = file
+    def __init__(self, file: Path, server: Address, *options: str, of_file: Sequence[str] = ()) -> None:
+        """`of_file`: what the file says of the proxy, with the admin port; without it the port is a flag."""
+        self.file, self._pool = file, f'[pools.main]\nservers = ["{server}"]\n'
         self.address, self.admin = Address.free(), Address.free()
-        file.write_text(f'[pools.main]\nservers = ["{server}"]\n')
+        self.with_admin = f'admin = "{self.admin}"'
         command = [str(weir_binary()), "proxy", "--config", str(file), "--listen", str(self.address)]
-        Process.__init__(self, [*command, "--admin", str(self.admin), *options])
+        if of_file:
+            self.say(self.with_admin, *of_file)
+        else:
+            self.say()
+            command += ["--admin", str(self.admin)]
+        Process.__init__(self, [*command, *options])
+
+    def say(self, *lines: str) -> None:
+        """What the file says of the proxy from now on."""
+        self.file.write_text("\n".join(["[proxy]", *lines, self._pool]))
 
     def ask(self, path: str, token: str | None, tls: ssl.SSLContext | None = None, method: str = "GET") -> int:
         """The status of an answer."""
@@ -70,6 +81,23 @@ def test_who_shows_no_token_learns_nothing_but_health(
     assert proxy.ask("/reload", "newer-token", method="POST") == 422
     assert proxy.ask("/config", "newer-token") == 200
     assert not re.search("(hidden|newer)-token", proxy.output())
+
+
+def test_a_reload_opens_the_port_to_nobody(
+    servers: list[Memcached], stack: ExitStack, tmp_path: Path, token: Path
+) -> None:
+    of_file = (f'admin_token_file = "{token}"',)
+    proxy = stack.enter_context(AccessProxy(tmp_path / "weir.toml", servers[0].address, of_file=of_file))
+    proxy.wait_ready(proxy.admin)
+    eventually(lambda: proxy.ask("/readyz", None) == 200, "it is ready")
+    proxy.say(proxy.with_admin)
+    assert proxy.ask("/reload", "hidden-token", method="POST") == 422
+    assert proxy.ask("/config", None) == 401
+    # Only a restart takes the port away.
+    proxy.say()
+    assert proxy.ask("/reload", "hidden-token", method="POST") == 200
+    assert proxy.ask("/config", None) == 401
+    assert proxy.ask("/config", "hidden-token") == 200
 
 
 def test_the_port_speaks_tls_and_top_does_too(

@@ -238,6 +238,13 @@ impl Config {
                     .to_owned(),
             );
         }
+        // Without `admin` the port stays as it is (`take`).
+        if self.admin.is_some()
+            && read.admin.is_some()
+            && let Some(refusal) = self.admin_access.refusal(&read.admin_access)
+        {
+            return Some(refusal.to_owned());
+        }
         if let Some(refusal) = self.too_many_threads(&read.table) {
             return Some(refusal.to_string());
         }
@@ -250,7 +257,15 @@ impl Config {
         if let (Some(ours), Some(read)) = (&self.inbound, &read.inbound) {
             ours.renew(read);
         }
-        self.admin_access.renew(&read.admin_access);
+        let mut settings = read.settings.clone();
+        if read.admin.is_some() {
+            self.admin_access.renew(&read.admin_access);
+        } else {
+            // The port stays until a restart, and so does what it asks for.
+            settings.admin_token_file.clone_from(&self.settings.admin_token_file);
+            settings.admin_tls_cert.clone_from(&self.settings.admin_tls_cert);
+            settings.admin_tls_key.clone_from(&self.settings.admin_tls_key);
+        }
         self.logins = read.logins.clone();
         // What has no equal there was refused (`refusal`).
         if let Ok(groups) = self.groups.renewed(&read.groups)
@@ -259,7 +274,7 @@ impl Config {
             (self.groups, self.table) = (groups, table);
         }
         self.outbounds = Arc::clone(&read.outbounds);
-        self.settings.take_reloadable(&read.settings);
+        self.settings.take_reloadable(&settings);
     }
 
     /// When a loop gathers more before it writes.

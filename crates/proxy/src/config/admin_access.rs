@@ -7,8 +7,9 @@
 //!                                              └──▶ the admin port
 //! ```
 //!
-//! [`AdminAccess`] is shared by all who have the configuration, so that a reload holds for the next question. The token is only compared:
-//! nothing hands it out, and no text has it.
+//! [`AdminAccess`] is shared by all who have the configuration, so that a reload holds for the next question. A reload may bring a token and
+//! replace it; it takes neither the token nor TLS from a port that serves ([`AdminAccess::refusal`]). The token is only compared: nothing
+//! hands it out, and no text has it.
 
 use crate::{
     config::{error::ConfigError, settings::Settings},
@@ -20,7 +21,7 @@ use std::{
     fs::File,
     io::Read as _,
     path::Path,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
 };
 use weir_dataplane::Secret;
 
@@ -66,18 +67,37 @@ impl AdminAccess {
 
     /// Whether a question is answered that shows this token, or none.
     pub(crate) fn takes(&self, shown: Option<&[u8]>) -> bool {
-        let held = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let held = self.held();
         held.token.as_ref().is_none_or(|token| shown.is_some_and(|shown| token.is(shown)))
     }
 
     /// What is spoken there, if that is TLS.
     pub(crate) fn terms(&self) -> Option<Arc<ServerConfig>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).terms.clone()
+        self.held().terms.clone()
+    }
+
+    fn held(&self) -> RwLockReadGuard<'_, Held> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why a port that serves cannot ask for what was read anew in place of this, if it cannot.
+    pub(super) fn refusal(&self, read: &Self) -> Option<&'static str> {
+        // One after the other: both may be the same.
+        let read = read.held().clone();
+        let held = self.held();
+        if held.token.is_some() && read.token.is_none() {
+            return Some(
+                "the admin port cannot go without its token while it serves (admin-token-file); name a file with a token, or restart the proxy",
+            );
+        }
+        (held.terms.is_some() != read.terms.is_some()).then_some(
+            "the admin port cannot change between TLS and none while it serves (admin-tls-cert); restart the proxy",
+        )
     }
 
     /// From now on it asks for what was read anew.
     pub(super) fn renew(&self, read: &Self) {
-        let held = read.0.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let held = read.held().clone();
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = held;
     }
 }

@@ -247,6 +247,38 @@ fn a_reload_cannot_begin_or_end_logins() {
     }
 }
 
+#[test]
+fn a_reload_takes_nothing_away_that_the_admin_port_asks_for() {
+    let (token, newer) = (Written::new("token", "word\n"), Written::new("newer", "newer\n"));
+    let both = concat!(env!("CARGO_MANIFEST_DIR"), "/src/connections/tls/tests/both.pem");
+    let (admin, locked, tls) =
+        (("admin", "127.0.0.1:0"), ("admin_token_file", token.path()), ("admin_tls_cert", both));
+    let read = |said: &[(&str, &str)]| config(said).expect("valid");
+    let refusal =
+        |ours: &[_], said: &[_]| read(ours).refusal(&read(said)).unwrap_or_else(|| "none".to_owned());
+    for (refusal, named) in [
+        (refusal(&[admin, locked, tls], &[admin, tls]), "admin-token-file"),
+        (refusal(&[admin, locked], &[admin]), "admin-token-file"),
+        (refusal(&[admin, locked, tls], &[admin, locked]), "admin-tls-cert"),
+        (refusal(&[admin, locked], &[admin, locked, tls]), "admin-tls-cert"),
+    ] {
+        assert!(refusal.contains(named) && refusal.ends_with("restart the proxy"), "{refusal}");
+    }
+    assert_eq!(refusal(&[admin, tls], &[admin, locked, tls]), "none", "a token may come");
+    let mut config = read(&[admin, locked, tls]);
+    assert_eq!(config.refusal(&config), None);
+    // The port itself needs a restart.
+    let without = read(&[]);
+    assert_eq!(config.refusal(&without), None);
+    config.take(&without);
+    let access = config.admin_access();
+    assert!(access.takes(Some(b"word")) && !access.takes(None) && access.terms().is_some());
+    assert_eq!(config.settings.admin_token_file, Some(token.path().into()));
+    assert!(config.refusal(&read(&[admin])).is_some(), "it asks for a token still");
+    config.take(&read(&[admin, ("admin_token_file", newer.path()), tls]));
+    assert!(config.admin_access().takes(Some(b"newer")) && !config.admin_access().takes(Some(b"word")));
+}
+
 const CA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/connections/tls/tests/ca.pem");
 
 /// Pools `a` and `b` of these servers.
