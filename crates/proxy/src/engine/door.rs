@@ -51,7 +51,7 @@ pub(super) trait Host {
     /// The number of a client.
     type Client: Copy;
 
-    fn door(&mut self) -> &mut Door<Self::Peer>;
+    fn door(&mut self) -> &mut Door;
 
     /// Who has this token, and which somebody has.
     fn peer(token: Token) -> Self::Peer;
@@ -102,19 +102,52 @@ pub(super) trait Host {
     fn handle_woken(&mut self) {}
 }
 
-pub(super) struct Door<P> {
+pub(super) struct Door {
     poll: Poll,
     mailbox: Receiver<Message>,
     clock: Clock,
     /// Taken out while it is read into; a box, because that is twice per request.
     reads: Option<Box<Reads>>,
-    /// Those who had more to read than one turn allows, or may be read again.
-    unread: Vec<P>,
+    unread: Unread,
     drain_timeout: Duration,
     drain_until: Option<Instant>,
 }
 
-impl<P> Door<P> {
+/// Those who had more to read than one turn allows, or may be read again: each once, however often that is said.
+#[derive(Default)]
+struct Unread {
+    tokens: Vec<Token>,
+    /// By the numbers of tokens, which are small.
+    is_listed: Vec<bool>,
+}
+
+impl Unread {
+    fn add(&mut self, token: Token) {
+        if token.0 >= self.is_listed.len() {
+            self.is_listed.resize(token.0 + 1, false);
+        }
+        if !mem::replace(&mut self.is_listed[token.0], true) {
+            self.tokens.push(token);
+        }
+    }
+
+    /// Whether this one is listed.
+    #[inline]
+    fn has(&self, token: Token) -> bool {
+        !self.tokens.is_empty() && self.is_listed.get(token.0).is_some_and(|&is_listed| is_listed)
+    }
+
+    /// All of them. Each is to be struck off before it is read.
+    fn take(&mut self) -> Vec<Token> {
+        mem::take(&mut self.tokens)
+    }
+
+    fn strike_off(&mut self, token: Token) {
+        self.is_listed[token.0] = false;
+    }
+}
+
+impl Door {
     /// A closed door, and the handle by which others reach its thread.
     pub(super) fn new(
         clock: Clock,
@@ -124,7 +157,8 @@ impl<P> Door<P> {
         let poll = Poll::new()?;
         let (handle, mailbox) = LoopHandle::new(&poll)?;
         let reads = Some(Box::new(Reads::new(is_traced)));
-        let door = Self { poll, mailbox, clock, reads, unread: Vec::new(), drain_timeout, drain_until: None };
+        let unread = Unread::default();
+        let door = Self { poll, mailbox, clock, reads, unread, drain_timeout, drain_until: None };
         Ok((door, handle))
     }
 
@@ -136,7 +170,7 @@ impl<P> Door<P> {
         deadline: Option<Instant>,
         now: Instant,
     ) -> io::Result<()> {
-        let timeout = if self.unread.is_empty() {
+        let timeout = if self.unread.tokens.is_empty() {
             let until = match self.drain_until {
                 Some(end) => Some(deadline.map_or(end, |deadline| deadline.min(end))),
                 None => deadline,
@@ -169,8 +203,8 @@ impl<P> Door<P> {
     }
 
     /// To be read in the next turn, whether more has come or not.
-    pub(super) fn read_later(&mut self, peer: P) {
-        self.unread.push(peer);
+    pub(super) fn read_later(&mut self, token: Token) {
+        self.unread.add(token);
     }
 
     /// When the time to drain is up; `None` while nobody has said that it is to.
@@ -183,10 +217,10 @@ impl<P> Door<P> {
 pub(super) fn read_ready<H: Host>(host: &mut H, events: &Events) {
     let door = host.door();
     let mut reads = door.reads.take().expect("it is put back below");
-    let unread = mem::take(&mut door.unread);
-    for peer in unread {
+    for token in door.unread.take() {
+        host.door().unread.strike_off(token);
         // Its readiness, and the end of its stream, may have been reported while it was not read; they are not reported again.
-        read_again(host, &mut reads, peer, true);
+        read_again(host, &mut reads, H::peer(token), true);
     }
     for event in events {
         if event.token() == WAKER {
@@ -205,7 +239,9 @@ fn handle_readiness<H: Host>(host: &mut H, reads: &mut Reads, event: &Event) {
     if event.is_writable() || event.is_error() || event.is_write_closed() {
         host.handle_writable(peer);
     }
-    if event.is_readable() || event.is_read_closed() || event.is_error() {
+    let is_to_be_read = event.is_readable() || event.is_read_closed() || event.is_error();
+    // Who is listed for the next turn has had his part of this one.
+    if is_to_be_read && !host.door().unread.has(event.token()) {
         read(host, reads, peer, event.is_read_closed());
     }
 }
@@ -241,7 +277,7 @@ fn read<H: Host>(host: &mut H, reads: &mut Reads, peer: H::Peer, to_the_end: boo
             Arrived::Over(how) => return host.handle_over(peer, how),
         }
     }
-    host.door().read_later(peer);
+    host.door().read_later(H::token(peer));
 }
 
 /// The transport has something to say that belongs to no reply: where TLS is spoken.
@@ -290,7 +326,11 @@ fn drain<H: Host>(host: &mut H, reads: &mut Reads) {
 mod tests {
     use super::*;
     use crate::connections::{client_limit::ClientLimit, transport::Ended};
-    use std::{collections::VecDeque, io::Read as _, os::unix::net::UnixStream};
+    use std::{
+        collections::VecDeque,
+        io::{Read as _, Write as _},
+        os::unix::net::UnixStream,
+    };
 
     /// A socket that brings what the test says. `true`: it keeps more than it gave.
     type Brings = VecDeque<(Arrived, bool)>;
@@ -323,10 +363,11 @@ mod tests {
 
     /// A host with clients that are scripts, and what it heard.
     struct Fake {
-        door: Door<usize>,
+        door: Door,
         handle: LoopHandle,
         clients: Vec<Brings>,
         wants_write: bool,
+        puts_off: bool,
         is_full: bool,
         seated: Vec<Admitted>,
         heard: Vec<String>,
@@ -341,6 +382,7 @@ mod tests {
             handle,
             clients,
             wants_write: false,
+            puts_off: false,
             is_full: false,
             seated: Vec::new(),
             heard: Vec::new(),
@@ -364,7 +406,7 @@ mod tests {
         type Peer = usize;
         type Client = usize;
 
-        fn door(&mut self) -> &mut Door<usize> {
+        fn door(&mut self) -> &mut Door {
             &mut self.door
         }
 
@@ -402,6 +444,10 @@ mod tests {
         }
 
         fn transport(&mut self, id: usize) -> Option<impl Transport> {
+            if self.puts_off {
+                self.door.read_later(Self::token(id));
+                return None;
+            }
             let wants_write = self.wants_write;
             let brings = self.clients.get_mut(id)?;
             Some(Scripted { brings, has_buffered: false, wants_write })
@@ -460,10 +506,40 @@ mod tests {
     fn who_brings_more_than_a_turn_allows_is_read_in_the_next_and_to_the_end() {
         let over = (Arrived::Over(Over::End), false);
         let mut host = host([(0..READS_PER_TURN).map(|_| bytes(FULL)).chain([bytes(1), over]).collect()]);
-        host.door.read_later(0);
+        host.door.read_later(Fake::token(0));
         assert_eq!(host.turn(), vec![format!("0: {FULL} bytes"); READS_PER_TURN]);
         assert_eq!(host.turn(), ["0: 1 bytes", "0: End"]);
         assert_eq!(host.turn(), [""; 0]);
+    }
+
+    #[test]
+    fn who_is_put_off_again_and_again_is_listed_once() {
+        let mut host = host([VecDeque::from([bytes(5)])]);
+        let mut reads = host.door.reads.take().expect("nobody reads");
+        host.puts_off = true;
+        for _ in 0..100 {
+            read(&mut host, &mut reads, 0, false);
+        }
+        assert_eq!(host.door.unread.tokens, [Fake::token(0)]);
+        (host.puts_off, host.door.reads) = (false, Some(reads));
+        assert_eq!(host.turn(), ["0: 5 bytes"]);
+        assert_eq!(host.turn(), [""; 0]);
+    }
+
+    /// It is listed for the next turn, and the kernel has named it, too.
+    #[test]
+    fn nobody_is_read_more_often_in_a_turn_than_it_allows() {
+        let mut host = host([(0..100).map(|_| bytes(FULL)).collect()]);
+        let (mut client, ours) = UnixStream::pair().expect("descriptors are free");
+        ours.set_nonblocking(true).expect("a socket");
+        let mut stream = Stream::Unix(mio::net::UnixStream::from_std(ours));
+        host.door.watch(Fake::token(0), &mut stream).expect("it can be watched");
+        host.door.read_later(Fake::token(0));
+        for turn in 0..3 {
+            client.write_all(b"x").expect("it fits");
+            let reads = host.turn().iter().filter(|line| line.ends_with("bytes")).count();
+            assert_eq!((reads, host.door.unread.tokens.len()), (READS_PER_TURN, 1), "turn {turn}");
+        }
     }
 
     /// A client that reads nothing would seem to take bytes as long as it talks.
@@ -471,7 +547,7 @@ mod tests {
     fn what_the_transport_has_to_say_goes_out_after_a_read_and_nobody_hears_that_bytes_are_taken() {
         let mut host = host([VecDeque::from([bytes(5)])]);
         host.wants_write = true;
-        host.door.read_later(0);
+        host.door.read_later(Fake::token(0));
         assert_eq!(host.turn(), ["0: tended", "0: 5 bytes", "0: tended"]);
     }
 

@@ -48,7 +48,7 @@ use weir_routing::Server;
 use weir_timing::Instant;
 
 pub(crate) struct EventLoop {
-    door: Door<Peer>,
+    door: Door,
     clock: Clock,
     /// What the clock said last.
     now: Instant,
@@ -304,7 +304,7 @@ impl EventLoop {
                 Event::Connect(server) => self.connect(server),
                 Event::Disconnect(server) => self.disconnect(server),
                 Event::Close(id) => self.close_client(id),
-                Event::Resume(id) => self.door.read_later(Peer::Client(id)),
+                Event::Resume(id) => self.door.read_later(token(Peer::Client(id))),
                 Event::Stats { request, topic } => self.ask(request, topic),
             }
         }
@@ -501,7 +501,7 @@ impl Host for EventLoop {
     type Client = SessionId;
 
     #[inline]
-    fn door(&mut self) -> &mut Door<Peer> {
+    fn door(&mut self) -> &mut Door {
         &mut self.door
     }
 
@@ -673,7 +673,7 @@ impl Host for EventLoop {
 
 /// A client's handshake goes on in the next turn.
 #[cold]
-fn put_off(dataplane: &mut Dataplane, door: &mut Door<Peer>, client: Peer) {
+fn put_off(dataplane: &mut Dataplane, door: &mut Door, client: Peer) {
     dataplane.counters_mut().tls_handshakes_put_off += 1;
-    door.read_later(client);
+    door.read_later(token(client));
 }

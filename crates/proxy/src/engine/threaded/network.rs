@@ -40,7 +40,7 @@ use weir_timing::Instant;
 const CONTENDED_ONE_IN: u64 = 4;
 
 pub(crate) struct Network {
-    door: Door<usize>,
+    door: Door,
     clock: Clock,
     shared: Arc<Shared>,
     sessions: Slab<Session>,
@@ -61,7 +61,7 @@ impl Network {
     /// `number` tells its choice of requests to trace from those of the other threads.
     pub(super) fn new(
         making: &Making,
-        door: Door<usize>,
+        door: Door,
         config: weir_dataplane::Config,
         shared: Arc<Shared>,
         number: usize,
@@ -285,7 +285,7 @@ impl Network {
         if session.intake.has_ended_input() {
             self.handle_finished(id);
         } else {
-            self.door.read_later(id);
+            self.door.read_later(<Self as Host>::token(id));
         }
     }
 
@@ -337,7 +337,7 @@ impl Host for Network {
     type Client = usize;
 
     #[inline]
-    fn door(&mut self) -> &mut Door<usize> {
+    fn door(&mut self) -> &mut Door {
         &mut self.door
     }
 

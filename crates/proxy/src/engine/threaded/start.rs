@@ -22,7 +22,7 @@ pub(crate) const DOOR: usize = 0;
 
 /// A network thread that does not run yet.
 pub(crate) struct NetworkThread {
-    door: Door<usize>,
+    door: Door,
     handle: LoopHandle,
 }
 
