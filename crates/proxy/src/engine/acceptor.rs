@@ -1,7 +1,8 @@
 //! Accepts clients and hands them to the event loops of their group in turn, so that even few clients are spread evenly.
 //!
 //! There is a listener for each place of the configuration (`config/listeners.rs`). Of one no more than [`ACCEPTED_PER_TURN`] are taken
-//! before the others are looked at: a rush at one place does not delay another.
+//! before the others are looked at, who was refused is counted, and a stop is heard: a rush at one place delays neither. It does delay
+//! others while it waits for a loop whose mailbox is full.
 //!
 //! Whoever cannot be served gets an error in memcached's words, and the connection is closed: because as many clients are connected as may
 //! be, or because the process has no descriptor for one more. For the answer to the latter a descriptor is held ([`Reserve`]): it is
@@ -44,6 +45,12 @@ const WAKER: Token = Token(usize::MAX);
 
 /// How many clients of one listener are taken before the others are looked at.
 const ACCEPTED_PER_TURN: usize = 64;
+
+/// Readiness events taken per turn; the others wait in the kernel.
+const EVENTS_PER_TURN: usize = 8;
+
+/// How many clients may wait at a listener that was handed over: as many as kernels allow, where nobody has raised that.
+const INHERITED_BACKLOG: usize = 4096;
 
 /// Pause after a failure: accepting at once would only fail again.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
@@ -102,6 +109,32 @@ struct Entrance {
     /// Where it is, with the port that the kernel chose if it was to.
     at: Listen,
     counts: Arc<ListenerCounts>,
+    /// How many may wait there to be accepted.
+    backlog: usize,
+    /// Somebody may wait there: the kernel says so once, and then not before all were accepted.
+    may_have_more: bool,
+}
+
+/// What came of accepting some who wait at a listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Accepted {
+    /// All of them.
+    All,
+    /// As many as are taken at a time.
+    Part,
+    /// Accepting has failed.
+    Failed,
+}
+
+impl Accepted {
+    /// How long to wait before more are accepted; `None`: until somebody comes.
+    fn pause(self) -> Option<Duration> {
+        match self {
+            Self::All => None,
+            Self::Part => Some(Duration::ZERO),
+            Self::Failed => Some(PAUSE_AFTER_FAILURE),
+        }
+    }
 }
 
 /// Ends an acceptor.
@@ -169,56 +202,72 @@ impl Acceptor {
     }
 
     pub(crate) fn run(mut self) -> io::Result<()> {
-        let mut events = Events::with_capacity(8);
+        let mut events = Events::with_capacity(EVENTS_PER_TURN);
         let mut pause = None;
         while !self.stop.load(Ordering::Acquire) {
             match self.poll.poll(&mut events, pause) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 other => other?,
             }
-            self.descriptors.look();
-            let has_failed = !self.accept_all();
-            self.count_refused();
-            pause =
-                [has_failed.then_some(PAUSE_AFTER_FAILURE), self.tell_refused()].into_iter().flatten().min();
+            for event in &events {
+                if let Some(entrance) = self.entrances.get_mut(event.token().0) {
+                    entrance.may_have_more = true;
+                }
+            }
+            pause = self.turn();
         }
+        self.accept_last();
         Ok(())
     }
 
-    /// Accepts all that wait; `false` if that had to stop early.
-    fn accept_all(&mut self) -> bool {
-        let mut waiting: Vec<usize> = (0..self.entrances.len()).collect();
-        let mut has_failed = false;
-        while !waiting.is_empty() {
-            waiting.retain(|&number| match self.accept_some(number) {
-                Some(more) => more,
-                None => {
-                    has_failed = true;
-                    false
-                }
-            });
+    /// Accepts some who wait at each listener, counts who was refused, and tells the operator. Returns how long to wait for others at most.
+    fn turn(&mut self) -> Option<Duration> {
+        self.descriptors.look();
+        let mut pauses = Vec::new();
+        for number in 0..self.entrances.len() {
+            if self.entrances[number].may_have_more {
+                let accepted = self.accept_some(number);
+                self.entrances[number].may_have_more = accepted != Accepted::All;
+                pauses.extend(accepted.pause());
+            }
         }
-        !has_failed
+        self.count_refused();
+        pauses.extend(self.tell_refused());
+        pauses.into_iter().min()
     }
 
-    /// Accepts some who wait at one listener. Returns whether there may be more; `None` if that had to stop early.
-    fn accept_some(&mut self, number: usize) -> Option<bool> {
+    /// Who has connected before the stop is served. Whoever connects meanwhile does not put it off: of each listener no more are taken than
+    /// may have waited there, and a few.
+    fn accept_last(&mut self) {
+        for number in 0..self.entrances.len() {
+            let mut turns = 1 + self.entrances[number].backlog / ACCEPTED_PER_TURN;
+            while turns > 0 && self.accept_some(number) == Accepted::Part {
+                turns -= 1;
+            }
+        }
+        self.count_refused();
+        // Who is asked to stop does not wait to say more.
+        let _ = self.tell_refused();
+    }
+
+    /// Accepts some who wait at one listener.
+    fn accept_some(&mut self, number: usize) -> Accepted {
         for _ in 0..ACCEPTED_PER_TURN {
             match self.entrances[number].listener.accept() {
                 Ok(stream) => self.take(stream, number),
                 Err(error) if is_out_of_descriptors(&error) => match self.refuse_next(number) {
                     Ok(()) => {}
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => return Some(false),
-                    Err(_) => return None,
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => return Accepted::All,
+                    Err(_) => return Accepted::Failed,
                 },
                 Err(error) => match error.kind() {
-                    ErrorKind::WouldBlock => return Some(false),
+                    ErrorKind::WouldBlock => return Accepted::All,
                     ErrorKind::Interrupted | ErrorKind::ConnectionAborted => {}
-                    _ => return None,
+                    _ => return Accepted::Failed,
                 },
             }
         }
-        Some(true)
+        Accepted::Part
     }
 
     /// A client has connected at this listener.
@@ -294,9 +343,10 @@ impl Entrance {
         poll: &Poll,
         token: Token,
     ) -> io::Result<Self> {
-        let mut listener = match port {
-            Some(port) => Listener::of(port),
-            None => Listener::bind(&place.at, config.settings.listen_backlog)?,
+        let backlog = config.settings.listen_backlog;
+        let (mut listener, backlog) = match port {
+            Some(port) => (Listener::of(port), INHERITED_BACKLOG),
+            None => (Listener::bind(&place.at, backlog)?, backlog as usize),
         };
         listener.keep_alive(config.tcp())?;
         listener.register(poll.registry(), token)?;
@@ -305,7 +355,7 @@ impl Entrance {
         let counts = ListenerCounts::new(at.to_string(), place.pool.clone());
         let group = config.groups().of_place(place.pool.as_deref()).unwrap_or_default();
         let login = if place.wants_login { Login::Wanted } else { Login::NotWanted };
-        Ok(Self { listener, group, inbound, login, at, counts })
+        Ok(Self { listener, group, inbound, login, at, counts, backlog, may_have_more: true })
     }
 
     /// Who waits for a handshake could not read the words.
@@ -313,6 +363,88 @@ impl Entrance {
         self.counts.note_refused();
         if self.inbound.is_none() {
             sockets::refuse(stream);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::settings::Layer;
+    use std::{
+        env,
+        os::unix::net::UnixStream,
+        path::PathBuf,
+        process,
+        sync::mpsc::{Receiver, channel},
+        thread,
+    };
+    use weir_dataplane::Counters;
+    use weir_routing::{Placement, Router, Server};
+
+    /// An acceptor for a loop that is nothing but a mailbox. One client may be connected.
+    struct Rush {
+        path: PathBuf,
+        acceptor: Acceptor,
+        handle: AcceptorHandle,
+        mailbox: Receiver<Message>,
+        _poll: Poll,
+    }
+
+    fn rush(name: &str) -> Rush {
+        let path = env::temp_dir().join(format!("weir-{}-{name}.sock", process::id()));
+        let listen = path.to_str().expect("it is text");
+        let said = [("listen", listen), ("listen_backlog", "300"), ("max_connections", "1")];
+        let server = Server::new("127.0.0.1", 21_210);
+        let table = Router::new(vec![server], Placement::Modulo, 1).expect("one server is a pool");
+        let config = Config::new(table.into(), &Layer::of(&said)).expect("valid");
+        let tell: Tell = Arc::new(|_| {});
+        let descriptors = Descriptors::start(&config, Arc::clone(&tell)).expect("there are enough");
+        let poll = Poll::new().expect("descriptors are free");
+        let (door, mailbox) = LoopHandle::new(&poll).expect("descriptors are free");
+        let (ports, spare) = (vec![None], Reserve::new(1));
+        let bound =
+            Acceptor::bind(&config, ports, vec![vec![door]], descriptors, spare, Clock::start(), tell);
+        let (acceptor, handle) = bound.expect("the path is free");
+        Rush { path, acceptor, handle, mailbox, _poll: poll }
+    }
+
+    #[test]
+    fn a_turn_takes_a_part_of_a_rush_and_counts_who_was_refused() {
+        let mut rush = rush("turn");
+        let connect = |_| UnixStream::connect(&rush.path).expect("there is room for it to wait");
+        let _clients: Vec<_> = (0..200).map(connect).collect();
+        let (mut served, mut counters) = (Vec::new(), Counters::default());
+        for refused in [63, 127, 191, 199] {
+            let pause = rush.acceptor.turn();
+            assert_eq!(pause == Some(Duration::ZERO), refused < 199, "{pause:?}");
+            for message in rush.mailbox.try_iter() {
+                match message {
+                    Message::Accept(client) => served.push(client),
+                    Message::Refused(some) => some.count(&mut counters),
+                    _ => unreachable!("nobody else sends anything"),
+                }
+            }
+            assert_eq!((served.len(), counters.sessions_refused), (1, refused));
+        }
+    }
+
+    #[test]
+    fn a_stop_is_heard_while_clients_rush() {
+        let Rush { path, acceptor, handle, mailbox, _poll } = rush("stop");
+        let rushing = [(); 3].map(|()| {
+            let path = path.clone();
+            thread::spawn(move || while UnixStream::connect(&path).is_ok() {})
+        });
+        let (sender, ended) = channel();
+        thread::spawn(move || sender.send(acceptor.run()));
+        let first = mailbox.recv().expect("a client comes");
+        assert!(matches!(first, Message::Accept(_)));
+        handle.stop().expect("it can be woken");
+        let ended = ended.recv_timeout(Duration::from_secs(5));
+        ended.expect("it goes on for ever").expect("nothing has failed");
+        for it in rushing {
+            it.join().expect("nobody panics");
         }
     }
 }
