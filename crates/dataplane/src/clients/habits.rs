@@ -14,6 +14,9 @@ const CARE_SHARE: usize = 8;
 /// How many keys the first slice of a new session has.
 const NEW_SLICE_KEYS: usize = 16;
 
+/// A slice has no more keys than this, however little they bring: each is planned, hashed and written in one turn, while others wait.
+const SLICE_KEYS_MAX: usize = 4096;
+
 /// If a slice has brought less than expected, each of its keys halves what is expected, at most this many of them.
 const HALVINGS_MAX: usize = 3;
 
@@ -108,8 +111,9 @@ impl Habits {
         }
     }
 
+    /// How many keys a slice may have.
     pub(crate) fn keys_per_slice(&self) -> usize {
-        (self.slice_bytes / self.bytes_per_key).max(1)
+        (self.slice_bytes / self.bytes_per_key).clamp(1, SLICE_KEYS_MAX)
     }
 }
 
@@ -133,7 +137,7 @@ mod tests {
             (habits.keys_per_slice(), habits.keys_min)
         });
         assert_eq!(sizes[..4], [(2, 1), (8, 1), (64, 8), (512, 32)]);
-        assert_eq!(sizes[8], (10_485, 32), "100 bytes per key");
+        assert_eq!(sizes[8], (SLICE_KEYS_MAX, 32), "100 bytes per key");
         habits.note_large(500_000);
         assert_eq!((habits.keys_per_slice(), habits.keys_min), (2, 1));
     }

@@ -19,7 +19,7 @@
 //! read of several keys. If a slice fails, the client gets the values before it and then the error.
 //!
 //! Of a new session nothing is known: its first slice has 16 keys, and only some requests of it are in service until replies
-//! have come.
+//! have come. Keys that bring nothing are work, too: no slice has more than 4,096.
 
 use crate::{
     Fault, Mutation, SessionId,

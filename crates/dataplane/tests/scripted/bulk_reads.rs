@@ -57,6 +57,23 @@ fn a_read_of_many_keys_is_asked_for_in_slices_and_answered_as_one() {
 }
 
 #[test]
+fn a_slice_of_absent_keys_is_bounded_too() {
+    let mut world = World::with(1, 1, Config { slice_bytes: 1 << 20, ..Config::default() });
+    let client = world.client();
+    world.send(client, &("get".to_owned() + &" k".repeat(20_000) + "\r\n"));
+    world.dataplane.handle_server_connected(slot(1), world.now);
+    world.turn();
+    let (mut keys, mut reply) = (Vec::new(), String::new());
+    while reply.is_empty() {
+        keys.push(world.server_gets(1).matches(" k").count());
+        reply = world.hears(client, 1, "END\r\n");
+    }
+    assert_eq!((keys.iter().sum(), reply.as_str()), (20_000, "END\r\n"));
+    assert_eq!(keys, [16, 128, 1024, 4096, 4096, 4096, 4096, 2448]);
+    assert!(world.dataplane.is_quiet());
+}
+
+#[test]
 fn a_small_get_does_not_wait_behind_large_replies() {
     let mut world = world();
     let (bulky, other) = (world.client(), world.client());
