@@ -228,8 +228,11 @@ impl Clients {
         let mut gone = Vec::new();
         for (index, session) in &mut self.sessions {
             let Some(user) = session.gate().user() else { continue };
-            match users.named(user.name()) {
-                Some(user) => session.pass(Gate::User(Arc::clone(user))),
+            let has_only_shown = session.gate().shown().is_some();
+            match users.named(user.name()).cloned() {
+                // It may still say its password.
+                Some(user) if has_only_shown => session.pass(Gate::Shown(user, Arc::clone(&users))),
+                Some(user) => session.pass(Gate::User(user)),
                 None => gone.push(SessionId::from_index(index)),
             }
         }

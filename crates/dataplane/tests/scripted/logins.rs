@@ -323,6 +323,17 @@ fn a_password_that_comes_first_behind_a_certificate_is_not_stored() {
 }
 
 #[test]
+fn a_reload_between_a_certificate_and_its_password_stores_no_password() {
+    let mut world = locked(1, 1, Config::default());
+    let client = world.client();
+    world.dataplane.handle_certificate(client, || vec!["shown.example".into()]);
+    world.dataplane.handle_logins(Some(&Arc::new(users())), None);
+    assert_eq!(world.asked(client, LOGIN), "STORED\r\n");
+    assert_eq!(world.server_gets(0), "", "everybody could read it there");
+    assert_eq!(world.report().counters.logins, 2);
+}
+
+#[test]
 fn other_protocols_are_refused_as_where_nobody_logs_in() {
     let mut world = locked(1, 1, Config::default());
     let client = world.client();
