@@ -2,15 +2,18 @@
 //!
 //! [`Users`] owns what the proxy's configuration says of users; it never changes, a reload brings another one. It is asked who a name and a
 //! password are, or who a certificate is, and answers with a [`User`]. A password is only compared: nothing hands it out, and no text has it.
+//! For each name as many are compared, so that the time of an answer does not tell which names there are.
 
 use crate::wire::secret::Secret;
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, iter, sync::Arc};
 
 /// All users.
 #[derive(Debug, Default)]
 pub struct Users {
     by_name: HashMap<Box<[u8]>, Arc<User>>,
     by_certificate: HashMap<String, Arc<User>>,
+    /// How many passwords are compared for a name: as many as any user has.
+    compared_max: usize,
 }
 
 /// One user.
@@ -85,8 +88,9 @@ impl User {
 impl Users {
     /// These. Of several with the same name, or certificate, the last one counts.
     pub fn new(users: impl IntoIterator<Item = User>) -> Self {
-        let mut all = Self::default();
+        let mut all = Self { compared_max: 1, ..Self::default() };
         for user in users.into_iter().map(Arc::new) {
+            all.compared_max = all.compared_max.max(user.passwords.len());
             if let Some(certificate) = &user.certificate {
                 all.by_certificate.insert(certificate.clone(), Arc::clone(&user));
             }
@@ -102,13 +106,21 @@ impl Users {
 
     /// Who it is, if the password is his.
     pub(crate) fn with_password(&self, name: &[u8], password: &[u8]) -> Option<&Arc<User>> {
-        let Some(user) = self.by_name.get(name) else {
-            // As long as for a name that there is.
-            let _ = Secret::new(b"").is(password);
-            return None;
-        };
-        let is_any = user.passwords.iter().fold(false, |is_any, secret| is_any | secret.is(password));
-        is_any.then_some(user)
+        let (user, nobodys) = (self.by_name.get(name), Secret::new(b""));
+        let compared = self.compared(user, &nobodys);
+        let is_any = compared.fold(false, |is_any, (secret, is_his)| is_any | (secret.is(password) & is_his));
+        user.filter(|_| is_any)
+    }
+
+    /// What is compared for a user, or for a name that is nobody's: his passwords, and one that does not count as often as they are fewer than
+    /// others'. Each comes with whether it is his.
+    fn compared<'a>(
+        &self,
+        user: Option<&'a Arc<User>>,
+        nobodys: &'a Secret,
+    ) -> impl Iterator<Item = (&'a Secret, bool)> + use<'a> {
+        let his = user.into_iter().flat_map(|user| &user.passwords).map(|secret| (secret, true));
+        his.chain(iter::repeat((nobodys, false))).take(self.compared_max)
     }
 
     /// Whether any certificate is somebody's.
@@ -166,6 +178,14 @@ mod tests {
         ] {
             assert_eq!(who(name, password), None, "{name:?} {password:?}");
         }
+    }
+
+    #[test]
+    fn as_many_passwords_are_compared_for_every_name() {
+        let (users, nobodys) = (users(), Secret::new(b""));
+        let compared = ["one", "other", "shown", "nobody"]
+            .map(|name| users.compared(users.named(name.as_bytes()), &nobodys).count());
+        assert_eq!(compared, [2; 4]);
     }
 
     #[test]

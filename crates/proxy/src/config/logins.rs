@@ -56,6 +56,9 @@ pub struct LoginFileError {
 /// More users than this are a database's.
 const USERS_MAX: usize = 1024;
 
+/// A name has more passwords than the one before and the next only by mistake. Each login is compared with as many as any name has.
+const PASSWORDS_MAX: usize = 8;
+
 /// memcached reads no longer line of its file.
 const LINE_BYTES_MAX: usize = 255;
 
@@ -200,6 +203,16 @@ fn parse(bytes: &[u8]) -> Result<Vec<Line>, (Option<usize>, String)> {
     if let Some(number) = lines.iter().position(|line| !known.insert((&line.name, &line.password))) {
         return Err((Some(number + 1), "the line is there twice: remove one".to_owned()));
     }
+    let mut passwords: HashMap<&[u8], usize> = HashMap::new();
+    for (number, line) in (1..).zip(&lines) {
+        let count = passwords.entry(&line.name).or_default();
+        *count += 1;
+        if *count > PASSWORDS_MAX {
+            let reason =
+                format!("a name has more than {PASSWORDS_MAX} passwords: remove those that nobody uses");
+            return Err((Some(number), reason));
+        }
+    }
     match lines.len() {
         count if count > USERS_MAX => {
             Err((None, format!("it has {count} lines: at most {USERS_MAX} are taken")))
@@ -267,6 +280,11 @@ mod tests {
             "{}",
             refusal(long.as_bytes())
         );
+        let passwords =
+            |count| (0..count).map(|number| format!("a:{number}\nb{number}:x\n")).collect::<String>();
+        assert!(parse(passwords(PASSWORDS_MAX).as_bytes()).is_ok());
+        let refused = refusal(passwords(PASSWORDS_MAX + 1).as_bytes());
+        assert!(refused.starts_with("Some(17) a name has more than 8 passwords"), "{refused}");
         let many: String = (0..=USERS_MAX).map(|number| format!("a{number}:b\n")).collect();
         assert!(refusal(many.as_bytes()).starts_with("None it has 1025 lines"));
     }
