@@ -122,7 +122,7 @@ impl Places {
         true
     }
 
-    /// A question was refused because of who asked.
+    /// A question was refused because of who asked, or because it did not show the token.
     pub(super) fn note_stranger(&self) {
         self.strangers.fetch_add(1, Ordering::Relaxed);
     }
@@ -162,7 +162,7 @@ impl Places {
             ),
             (
                 "strangers",
-                "Questions to the admin port that were refused because of their Host or Origin.",
+                "Questions to the admin port that were refused because of their Host or Origin, or because they did not show the token.",
                 true,
                 value(&self.strangers),
             ),
