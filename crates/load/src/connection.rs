@@ -66,11 +66,17 @@ pub(crate) struct Connection {
     scanner: ReplyScanner,
     /// Requests composed so far; also the last request's number.
     issued: u64,
-    /// Bytes composed, and of these bytes handed to the kernel, since the socket was connected.
-    composed: u64,
-    sent: u64,
+    bytes: Bytes,
     /// How many of the last outstanding requests are not wholly handed to the kernel.
     unsent: usize,
+}
+
+/// Bytes of requests since the socket was connected.
+#[derive(Debug, Clone, Copy, Default)]
+struct Bytes {
+    composed: u64,
+    /// Of them, those handed to the kernel.
+    sent: u64,
 }
 
 /// A request whose reply has not come.
@@ -128,8 +134,7 @@ impl Connection {
             ran_dry: None,
             scanner: ReplyScanner::default(),
             issued: 0,
-            composed: 0,
-            sent: 0,
+            bytes: Bytes::default(),
             unsent: 0,
         }
     }
@@ -230,8 +235,7 @@ impl Connection {
 
     fn begin_anew(&mut self) {
         self.scanner.reset();
-        self.composed = 0;
-        self.sent = 0;
+        self.bytes = Bytes::default();
         self.unsent = 0;
         if let Some(renewal) = &mut self.renewal {
             renewal.draw();
@@ -312,7 +316,7 @@ impl Connection {
         let name = self.workload.trace.is_some().then_some(&self.name);
         self.workload.append_request(&ask, &self.drawn, name, version, output);
         self.issued += 1;
-        self.composed += (output.len() - start) as u64;
+        self.bytes.composed += (output.len() - start) as u64;
         let floor =
             |key| if ask.command.is_read() && versions.has_floors() { versions.floor(key) } else { 0 };
         self.keys.extend(self.drawn.iter().map(|&key| Asked { key, floor: floor(key) }));
@@ -324,7 +328,7 @@ impl Connection {
             operation: ask.command.operation(self.drawn.len()),
             version,
             keys: self.drawn.len() as u32,
-            end: self.composed,
+            end: self.bytes.composed,
             intended,
             sent_at: now,
             turn_at: None,
@@ -333,12 +337,12 @@ impl Connection {
 
     /// The next `bytes` of the requests were handed to the kernel by a call that began at `began`.
     pub(crate) fn handle_sent(&mut self, bytes: usize, began: Instant) {
-        self.sent += bytes as u64;
+        self.bytes.sent += bytes as u64;
         let first = self.outstanding.len() - self.unsent;
         for request in self.outstanding.range_mut(first..) {
             request.sent_at = began;
             request.turn_at.get_or_insert(began);
-            if request.end > self.sent {
+            if request.end > self.bytes.sent {
                 break;
             }
             self.unsent -= 1;

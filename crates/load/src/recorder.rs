@@ -79,19 +79,39 @@ pub(crate) struct ScheduledCounts {
     /// Requests of any moment that were answered in the measured phase, without those that answers had asked for.
     pub(crate) completed: u64,
     /// Of the arrivals, those that were answered within the measured phase.
-    pub(crate) in_time: u64,
+    in_time: u64,
     /// Of the arrivals, those that were answered after its end: for how long each had been due then.
-    pub(crate) ages_at_end: Distribution,
+    ages_at_end: Distribution,
+}
+
+impl ScheduledCounts {
+    /// Of the arrivals, those that were answered within the measured phase, or were due for at most so long at its end.
+    pub(crate) fn in_time(&self, young_ns: u64) -> u64 {
+        self.in_time + self.ages_at_end.counts_until(&[young_ns])[0]
+    }
+
+    /// For tests: so many in time, and others that had been due for so long at the end.
+    #[cfg(test)]
+    pub(crate) fn answered(in_time: u64, ages_at_end: &[u64]) -> Self {
+        let mut counts = Self { in_time, ..Self::default() };
+        ages_at_end.iter().for_each(|&age_ns| counts.ages_at_end.record(age_ns));
+        counts
+    }
 }
 
 /// Requests of a closed loop that were sent before the measured phase ended and rightly answered after it. They belong to what comes after,
 /// so that no distribution has their times.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct UnderWay {
-    /// How many there were.
-    pub(crate) requests: u64,
-    /// The longest of their response times, in nanoseconds.
-    pub(crate) slowest_ns: u64,
+    requests: u64,
+    slowest_ns: u64,
+}
+
+impl UnderWay {
+    /// How many there were, and the longest of their response times in nanoseconds.
+    pub(crate) const fn slowest(self) -> (u64, u64) {
+        (self.requests, self.slowest_ns)
+    }
 }
 
 /// Counts of one phase.

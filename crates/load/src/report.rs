@@ -37,7 +37,7 @@ pub struct Report {
     pub(crate) phases: Phases,
     pub(crate) operations: BTreeMap<&'static str, OperationReport>,
     pub(crate) throughput_rps: f64,
-    pub(crate) under_way: UnderWay,
+    under_way: UnderWay,
     pub(crate) scheduled: Option<ScheduledReport>,
     windows: Vec<WindowReport>,
     pub(crate) cpu: CpuReport,
@@ -109,7 +109,7 @@ pub(crate) struct OperationReport {
     pub(crate) misses: u64,
     pub(crate) errors: u64,
     /// Requests of any moment that were completed in the measured phase.
-    pub(crate) completed: u64,
+    completed: u64,
     pub(crate) response_time: DistributionReport,
     /// Open loop: from sending.
     pub(crate) response_time_from_send: Option<DistributionReport>,
@@ -120,7 +120,7 @@ pub(crate) struct ScheduledReport {
     pub(crate) arrivals: u64,
     pub(crate) offered_rate_rps: f64,
     /// Requests of any moment that were answered in the measured phase, without those that answers had asked for.
-    pub(crate) completed: u64,
+    completed: u64,
     pub(crate) unsent: u64,
     pub(crate) late: u64,
     pub(crate) backlog_max: u64,

@@ -4,7 +4,6 @@ use std::fmt;
 
 use weir_timing::DistributionReport;
 
-use crate::recorder::UnderWay;
 use crate::report::bottleneck::Bottleneck;
 use crate::report::summary::human_time;
 use crate::report::{PacingReport, Report, ratio};
@@ -121,7 +120,7 @@ fn own_delay(report: &Report) -> Option<String> {
 
 /// In a closed loop, requests under way at the end, if the times do not show how long one of them took.
 fn cut_off(report: &Report) -> Option<String> {
-    let UnderWay { requests, slowest_ns } = report.under_way;
+    let (requests, slowest_ns) = report.under_way.slowest();
     let longest_ns = report.all_operations.response_time.max_ns;
     if requests == 0 || longest_ns.is_some_and(|longest_ns| slowest_ns <= longest_ns) {
         return None;

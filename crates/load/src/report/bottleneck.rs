@@ -33,15 +33,15 @@ pub(crate) enum Bottleneck {
 
 /// What a verdict rests on.
 pub(crate) struct Evidence<'a> {
-    pub(crate) pacing: &'a Pacing,
+    pub(super) pacing: &'a Pacing,
     /// Requests completed in the measured phase.
-    pub(crate) completed: u64,
+    pub(super) completed: u64,
     /// Arrivals of the measured phase that the target kept up with: see [`kept_up`].
-    pub(crate) kept_up: u64,
+    pub(super) kept_up: u64,
     /// The largest share of the measured phase in which one of the generator's threads had work.
-    pub(crate) busiest: f64,
-    pub(crate) scheduled: &'a ScheduledCounts,
-    pub(crate) mean_response_ns: Option<f64>,
+    pub(super) busiest: f64,
+    pub(super) scheduled: &'a ScheduledCounts,
+    pub(super) mean_response_ns: Option<f64>,
 }
 
 impl Evidence<'_> {
@@ -83,8 +83,7 @@ impl Evidence<'_> {
 /// that this quarter hides little. Of a long stall no more than a tenth of the phase is let pass.
 pub(crate) fn kept_up(scheduled: &ScheduledCounts, lower_quartile_ns: Option<u64>, measured_ns: u64) -> u64 {
     let young_ns = lower_quartile_ns.unwrap_or(0).min(measured_ns / 10);
-    let on_their_way = scheduled.ages_at_end.counts_until(&[young_ns])[0];
-    scheduled.completed.max(scheduled.in_time + on_their_way)
+    scheduled.completed.max(scheduled.in_time(young_ns))
 }
 
 impl fmt::Display for Bottleneck {
@@ -134,7 +133,8 @@ mod tests {
     use crate::pacing::schedule::Process;
 
     fn verdict(pacing: &Pacing, completed: u64, busiest: f64, late: u64) -> Option<Bottleneck> {
-        let scheduled = ScheduledCounts { arrivals: 1000, late, ..ScheduledCounts::default() };
+        let mut scheduled = ScheduledCounts::answered(0, &[]);
+        (scheduled.arrivals, scheduled.late) = (1000, late);
         let (kept_up, mean_response_ns) = (completed, Some(1e6));
         Evidence { pacing, completed, kept_up, busiest, scheduled: &scheduled, mean_response_ns }.bottleneck()
     }
@@ -194,8 +194,7 @@ mod tests {
 
     #[test]
     fn what_was_on_its_way_at_the_end_was_kept_up_with() {
-        let mut scheduled = ScheduledCounts { in_time: 10, ..ScheduledCounts::default() };
-        [0, 500, 1000, 5000].iter().for_each(|&age_ns| scheduled.ages_at_end.record(age_ns));
+        let mut scheduled = ScheduledCounts::answered(10, &[0, 500, 1000, 5000]);
         let found = [None, Some(600), Some(1000), Some(9000)].map(|at| kept_up(&scheduled, at, 60_000));
         assert_eq!(found, [11, 12, 13, 14]);
         assert_eq!(kept_up(&scheduled, Some(9000), 10_000), 13, "a tenth of the phase");
