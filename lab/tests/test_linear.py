@@ -33,7 +33,7 @@ from weir_lab.theory.linear import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Hashable, Iterable
 
     from weir_lab.theory.linear import Change
 
@@ -566,7 +566,7 @@ def test_changes_between_sweeps_have_the_error_of_their_blocks() -> None:
             for slow in [rng.normal(0.0, 0.08)]
             for cell in ("a", "b")
         ]
-        weights = {
+        weights: dict[Hashable, float] = {
             (sweep, cell): sign / 2 for sweep, sign in (("unchanged", -1.0), ("changed", 1.0)) for cell in ("a", "b")
         }
         low, high = Within(LogModel(runs).contrast(weights)).interval(0.05)

@@ -57,7 +57,7 @@ def test_the_end_begins_with_the_answer_and_its_numbers_are_those_of_the_record(
     reached, trust, heads, *_ = done.stdout.splitlines()
     offered, answered = record["scheduled"]["offered_rate_rps"], record["throughput_rps"]
     assert reached.startswith(f"Offered {offered:.0f} requests/s, answered {answered:.0f}, no error replies; p50 ")
-    # A busy machine lets the generator be late, and that is said. Whether its own delay is much of the times depends on the machine.
+    # A busy machine lets the generator be late, and that is said. Whether its own delay is much depends on it, too.
     doubted = record["scheduled"]["unsent"] > 0 or (record["bottleneck"] or {}).get("who") in ("generator", "target")
     own_delay = "Look before you trust this: the generator's own delay is much of the times: "
     assert trust.startswith("Look before you trust this: " if doubted else ("You can trust this: ", own_delay))

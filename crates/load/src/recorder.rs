@@ -90,7 +90,7 @@ impl ScheduledCounts {
         self.in_time + self.ages_at_end.counts_until(&[young_ns])[0]
     }
 
-    /// For tests: so many in time, and others that had been due for so long at the end.
+    /// For tests: how many were in time, and for how long others had been due at the end.
     #[cfg(test)]
     pub(crate) fn answered(in_time: u64, ages_at_end: &[u64]) -> Self {
         let mut counts = Self { in_time, ..Self::default() };

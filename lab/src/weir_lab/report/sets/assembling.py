@@ -133,8 +133,8 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
         if absent:
             raise ReportError("Not everything is there: " + "; ".join(absent))
     own = [one for (_, event), one in readings.items() if not event]
-    others = [one for (_, event), one in readings.items() if event]
-    system = system_section(own, study_set.lacks, study_set.confirming, others)
+    with_event = [one for (_, event), one in readings.items() if event]
+    system = system_section(own, study_set.lacks, study_set.confirming, with_event)
     whole = (*([system] if system is not None else []), *(section for section, *_ in sections), terms_section())
     lines = {section.name: line for section, line in sections if line}
     if not any(section.runs for section in whole):
