@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 from types import SimpleNamespace
@@ -139,6 +140,7 @@ def test_spikes_of_a_run_are_held_against_the_same_second_of_the_machine() -> No
     assert found.causes == (("quota",), ())
     assert (found.open, found.with_cause("quota"), found.with_cause("steal")) == (1, 1, 0)
     assert found.per_hour == pytest.approx(2.0)
+    assert found.bursts == 2
     short = Steadiness(windows[:100], 1.0, 0.0, -1.0, 1.0, 0.0, 0.0)
     assert spikes_of(cast("Reading", run), short) is None
 
@@ -165,6 +167,21 @@ def test_a_spike_of_one_window_stays_in_a_drawing_of_merged_windows() -> None:
     merged = _merged(windows, [100.0] * 7 + [20.0] + [100.0] * 7)
     assert (merged.x, merged.low, merged.high) == (0.0, 20.0, 100.0)
     assert 94.0 < merged.y < 95.0
+
+
+def test_a_trace_whose_parts_are_too_much_alike_has_no_interval_and_its_page_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A wave of ten minutes: what one part says the next one says again."""
+    rates = 10_000.0 * (1.0 + 0.2 * np.sin(np.linspace(0.0, 2.0 * np.pi, 600)))
+    windows = [Window(float(n), 1.0, round(rate), 10**9, None) for n, rate in enumerate(rates)]
+    monkeypatch.setattr(traces, "windows_of_run", lambda *_: windows)
+    run = SimpleNamespace(run=SimpleNamespace(folder=None), load=None, law_deviation=0.0)
+    found = steadiness(cast("Reading", run), 1)
+    assert found is not None
+    assert (math.isinf(found.high_percent), found.verdict()) == (True, CANNOT_TELL)
+    assert traces._end(found.low_percent) == "–"
+    assert "% (its parts are too much alike for an interval);" in traces._point("hour", found)
 
 
 @pytest.mark.parametrize(("drift", "cut", "said"), [(0.0, 60, STABLE), (-0.2, 0, DRIFTS)])

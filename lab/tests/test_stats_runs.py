@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from weir_lab.theory.stats import (
     Decision,
     StopRule,
-    batch_means,
     expected_distance_if_uniform,
     mean_interval,
     mser5,
@@ -105,20 +104,6 @@ def test_the_two_stage_plan_covers_as_it_says() -> None:
         # Stein's interval uses the spread of the pilot.
         held += abs(data.mean() - 1.0) <= 2.7764451 * pilot.std(ddof=1) / math.sqrt(n)
     assert abs(held - 0.95 * trials) < 4 * math.sqrt(trials * 0.95 * 0.05)
-
-
-def test_batch_means_widen_the_interval_of_a_correlated_series() -> None:
-    rng = np.random.default_rng(SEED)
-    noise = rng.normal(size=(400, 1200))
-    for index in range(1, noise.shape[1]):
-        noise[:, index] += 0.5 * noise[:, index - 1]
-    results = [batch_means(row[200:], 10) for row in noise]
-    held = np.mean([result.interval.low <= 0.0 <= result.interval.high for result in results])
-    naive = np.mean([abs(row[200:].mean()) <= mean_interval(row[200:]).half_width for row in noise])
-    assert held > 0.91
-    assert naive < 0.80
-    assert np.mean([result.independent for result in results]) > 0.9
-    assert not batch_means(np.arange(100.0)).independent
 
 
 def test_variance_components_are_recovered() -> None:

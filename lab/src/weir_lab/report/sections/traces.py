@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import stdtrit
 
 from weir_lab.records.windows import Window, windows_of_run
 from weir_lab.report.common import Task, figure, with_tables
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
-from weir_lab.theory.stats import batch_means, coincidences, find_spikes, mser5
-from weir_lab.theory.stats.spikes import FACTOR, LEAST
+from weir_lab.theory.stats import change_along, coincidences, find_spikes, mser5
+from weir_lab.theory.stats.spikes import FACTOR, LEAST, REACH
 from weir_lab.theory.units import number
 
 if TYPE_CHECKING:
@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 
     from weir_lab.report.numbers.readings import CellReadings, Reading, SweepReadings
     from weir_lab.report.page.blocks import Block, Entry
+    from weir_lab.theory.stats import Spike
 
 __all__ = [
     "CANNOT_TELL",
     "DRIFTS",
+    "PARTS",
     "STABLE",
     "STABLE_PERCENT",
     "WARMUP_MAX",
@@ -47,9 +49,11 @@ STABLE_PERCENT = 5.0
 WARMUP_MAX = 0.1
 """The largest share of a trace that counts as its warm-up. Where MSER-5 would cut more, it sees a drift, and nothing is cut."""
 
+PARTS = 30
+"""Into how many a trace is cut for its change and the law: enough to see whether neighbours are alike, each much longer than a request."""
+
 # More windows than this are merged for the drawing; the numbers are those of all.
 _DRAWN = 240
-_BATCHES = 10
 # The shortest series that MSER-5 takes.
 _MSER_LEAST = 50
 # What a spike is held against, and from when on that is called unusual. Steal and other processes are shares of all cores' time, a quota is
@@ -61,8 +65,8 @@ _CAUSES = {"steal": 0.02, "other processes": 0.05, "quota": 0.05, "slow cores": 
 class Steadiness:
     """A run over time: its windows, their coefficient of variation, its drift, and the law.
 
-    ``drift_percent`` is the change along a straight line through ten batch means, from the first batch to the last, with
-    its 95 % interval (t of the slope, batches taken as independent: see ``lag1``).
+    ``drift_percent`` is the change along a straight line through the means of its parts, from the first to the last, with its 95 %
+    interval (`change_along`: parts that are alike count as fewer) of so much ``freedom``. ``lag1``: how neighbouring parts correlate.
     """
 
     windows: tuple[Window, ...]
@@ -72,6 +76,7 @@ class Steadiness:
     high_percent: float
     lag1: float
     law_percent: float
+    freedom: float = 1.0
     cut: int = 0
     """Windows at the start that are warm-up (`WARMUP_MAX`): drawn, and left out of spread and drift."""
 
@@ -84,13 +89,17 @@ class Steadiness:
 
 @dataclass(frozen=True)
 class Spikes:
-    """Spikes of a run by rule (`find_spikes`), and what else was unusual then, a list of causes for each."""
+    """Spikes of a run by rule (`find_spikes`), and what else was unusual then, a list of causes for each.
+
+    They come in bursts: ``bursts`` counts those as one that are less than `REACH` windows apart.
+    """
 
     sizes: tuple[float, ...]
     causes: tuple[tuple[str, ...], ...]
     per_hour: float
     watched: bool
     """Whether the machine was looked at second by second."""
+    bursts: int
 
     def with_cause(self, name: str) -> int:
         """Spikes in which this was unusual."""
@@ -118,7 +127,7 @@ def build(task: Task) -> list[Block]:
                 (
                     name, Value(len(found.windows)), Value(found.cut), Value(run.throughput, digits=0), Value(1e3 * run.response_s),
                     Value(found.cv_percent, digits=1), Value(found.drift_percent, digits=2, signed=True),
-                    Value(found.low_percent, digits=2, signed=True), Value(found.high_percent, digits=2, signed=True),
+                    _end(found.low_percent), _end(found.high_percent),
                     Value(found.lag1, digits=2), Value(found.law_percent, digits=2, signed=True), found.verdict(),
                 )
             )  # fmt: skip
@@ -131,8 +140,9 @@ def build(task: Task) -> list[Block]:
         return [Text("No run is long enough for windows.")]
     table = Table(
         f"{task.spec.name}-steadiness",
-        "Spread (coefficient of variation) of throughput between windows; change along a straight line through ten batch means, from the "
-        "first to the last, with its 95 % interval; correlation of neighbouring batches; deviation from the interactive law. A trace is "
+        "Spread (coefficient of variation) of throughput between windows; change along a straight line through the means of "
+        f"{PARTS} parts (fewer of a short trace), from the first to the last, with its 95 % interval; correlation of neighbouring parts, "
+        "which count as fewer where they are alike; deviation from the interactive law. A trace is "
         f"stable where the interval lies within ±{STABLE_PERCENT:g} %, and drifts where it lies outside. Warm-up: windows at the start "
         f"that MSER-5 cuts before, at most {100 * WARMUP_MAX:g} % of a trace; where it would cut more, nothing is cut.",
         (
@@ -177,14 +187,13 @@ def steadiness(run: Reading, width_s: int) -> Steadiness | None:
     every = np.array([window.throughput_rps for window in windows])
     cut = _warmup(every)
     rates = every[cut:]
-    count = min(_BATCHES, len(rates) // 2)
+    count = min(PARTS, len(rates) // 2)
     length = len(rates) // count
-    means = rates[: count * length].reshape(count, length).mean(axis=1) / rates.mean()
-    drift, reach = _drift(means)
-    lag1 = batch_means(rates, count).lag1
+    drift = change_along(100.0 * rates[: count * length].reshape(count, length).mean(axis=1) / rates.mean())
     spread = 100.0 * float(rates.std(ddof=1) / rates.mean())
-    ends = (100.0 * (drift - reach), 100.0 * (drift + reach))
-    return Steadiness(tuple(windows), spread, 100.0 * drift, *ends, lag1, 100.0 * run.law_deviation, cut)
+    ends = (drift.value - drift.half_width(), drift.value + drift.half_width())
+    law = 100.0 * run.law_deviation
+    return Steadiness(tuple(windows), spread, drift.value, *ends, drift.lag1, law, drift.freedom, cut)
 
 
 def _warmup(rates: NDArray[np.float64]) -> int:
@@ -193,19 +202,6 @@ def _warmup(rates: NDArray[np.float64]) -> int:
         return 0
     found = mser5(rates)
     return found.delete if found.stationary and found.delete <= WARMUP_MAX * rates.size else 0
-
-
-def _drift(means: NDArray[np.float64]) -> tuple[float, float]:
-    """Change along the least-squares line from the first value to the last, and the half of its 95 % interval; infinite for two."""
-    place = np.arange(means.size) - (means.size - 1) / 2.0
-    slope = float((place @ means) / (place @ place))
-    span = float(means.size - 1)
-    freedom = means.size - 2
-    if freedom < 1:
-        return slope * span, math.inf
-    left = means - means.mean() - slope * place
-    error = math.sqrt(float(left @ left) / freedom / float(place @ place))
-    return slope * span, float(stdtrit(freedom, 0.975)) * error * span
 
 
 def spikes_of(run: Reading, found: Steadiness) -> Spikes | None:
@@ -221,7 +217,14 @@ def spikes_of(run: Reading, found: Steadiness) -> Spikes | None:
         tuple(map(tuple, coincidences(spikes, columns, _CAUSES))),
         len(spikes) / hours,
         bool(columns),
+        _bursts(spikes),
     )
+
+
+def _bursts(spikes: Sequence[Spike]) -> int:
+    """Spikes, but those that begin less than `REACH` windows after the end of another."""
+    apart = [second.first - first.first - first.count for first, second in itertools.pairwise(spikes)]
+    return sum(one >= REACH for one in apart) + 1 if spikes else 0
 
 
 def _causes(run: Reading, windows: Sequence[Window]) -> dict[str, list[float]]:
@@ -253,6 +256,7 @@ def _spike_row(name: str, seen: Spikes) -> tuple[Entry, ...]:
     return (
         name,
         Value(len(seen.sizes)),
+        Value(seen.bursts),
         Value(seen.per_hour, digits=1),
         Value(middle, digits=0),
         Value(worst, digits=0, signed=True),
@@ -266,11 +270,13 @@ def _spike_table(task: Task, rows: Sequence[tuple[Entry, ...]]) -> Table:
         f"{task.spec.name}-spikes",
         f"Spikes: neighbouring windows whose throughput is further from the median of the minute around them than {FACTOR:g} robust "
         f"standard deviations and {100 * LEAST:g} %. Then in how many of them something of the machine was unusual in the same second: "
-        "larger than in 99 % of the seconds without a spike. By chance that is so in some 3 % for each cause.",
+        f"larger than in 99 % of the seconds without a spike. By chance that is so in some 3 % for each cause. Spikes less than {REACH} "
+        "windows apart are one burst.",
         (
             "Trace",
             "Spikes",
-            "Per hour",
+            "Bursts",
+            "Spikes per hour",
             "Median size (%)",
             "Largest (%)",
             *(f"With {cause}" for cause in _CAUSES),
@@ -303,13 +309,20 @@ def _name(sweep: SweepReadings, width_s: int) -> str:
     return sweep.study.name + (f"-{width_s}s" if width_s != sweep.study.plan.window_s else "")
 
 
+def _end(percent: float) -> Entry:
+    """An end of the interval of a change; none is known where parts are too much alike."""
+    return Value(percent, digits=2, signed=True) if math.isfinite(percent) else "–"
+
+
 def _point(name: str, found: Steadiness) -> str:
-    change = [
-        Value(one, digits=2, signed=True).text for one in (found.drift_percent, found.low_percent, found.high_percent)
+    change = Value(found.drift_percent, digits=2, signed=True).text
+    ends = [
+        Value(one, digits=2, signed=True).text for one in (found.low_percent, found.high_percent) if math.isfinite(one)
     ]
+    interval = f"({' to '.join(ends)})" if ends else "(its parts are too much alike for an interval)"
     return (
-        f"{name} {_SAID[found.verdict()]} within {STABLE_PERCENT:g} %: from its first tenth to its last throughput changes by "
-        f"{change[0]} % ({change[1]} to {change[2]}); "
+        f"{name} {_SAID[found.verdict()]} within {STABLE_PERCENT:g} %: from its beginning to its end throughput changes by "
+        f"{change} % {interval}; "
         f"windows spread by {number(found.cv_percent, 1)} %, and the response time "
         f"is {Value(found.law_percent, digits=2, signed=True).text} % "
         "off N / X."

@@ -21,7 +21,7 @@ from weir_lab.theory.linear.allocation import Aim, Reach, next_block, reaches, r
 from weir_lab.theory.linear.checks import DEPENDENT_P, UNEQUAL_P, Dependence, Spread, dependence_of, spread_of
 from weir_lab.theory.linear.contrasts import Contrast, ErrorFrom, compare
 from weir_lab.theory.linear.fit import Estimate, Fit, Slope, fit
-from weir_lab.theory.linear.judging import Answer, Conclusion, Counted, Question, Within, judge_all
+from weir_lab.theory.linear.judging import Answer, Conclusion, Counted, Question, Unmeasured, Within, judge_all
 from weir_lab.theory.linear.layout import Layout, LayoutError, lay_out
 from weir_lab.theory.linear.logs import (
     Change,
@@ -58,6 +58,7 @@ __all__ = [
     "Reach",
     "Slope",
     "Spread",
+    "Unmeasured",
     "Within",
     "compare",
     "dependence_of",

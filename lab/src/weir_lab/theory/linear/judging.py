@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from weir_lab.theory.linear.fit import Estimate
 
-__all__ = ["Answer", "Conclusion", "Counted", "Question", "Within", "judge_all"]
+__all__ = ["Answer", "Conclusion", "Counted", "Question", "Unmeasured", "Within", "judge_all"]
 
 ALPHA = 0.05
 _POWER = 0.8
@@ -149,6 +149,30 @@ class Counted:
             more = Counted(times * self.count, times * self.units, self.rate)
             if min(more.p_holds, more.p_fails) <= alpha:
                 return float(times)
+        return math.inf
+
+
+@dataclass(frozen=True)
+class Unmeasured:
+    """What a conclusion also says and no run can answer: it cannot hold then, and may still be shown not to by its other questions.
+
+    >>> from weir_lab.theory.linear.fit import Estimate
+    >>> sure = Within(Estimate(0.05, 0.001, 20.0), 0.0)
+    >>> [judge_all([questions])[0].answer.value for questions in ([sure], [sure, Unmeasured()])]
+    ['holds', 'cannot tell']
+    """
+
+    p_holds: float = 1.0
+    p_fails: float = 1.0
+
+    def interval(self, alpha: float) -> tuple[float, float]:
+        """Any number, at any level."""
+        del alpha
+        return -math.inf, math.inf
+
+    def times_more(self, alpha: float) -> float:
+        """Nothing times as many runs is still none."""
+        del alpha
         return math.inf
 
 

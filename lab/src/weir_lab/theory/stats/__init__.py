@@ -3,7 +3,8 @@
 The unit of replication is the run, never the window inside a run: windows of one run are correlated, and an interval over them is
 too short (docs/measure/method.md has the numbers). By question:
 
-``intervals``    how well do we know the mean of a cell? Student's t on run means; batch means inside one long run; variance components
+``intervals``    how well do we know the mean of a cell? Student's t on run means; variance components
+``series``       the same of parts of one run, which follow each other and may be alike: their mean, and their change along a line
 ``stopping``     how many runs? the stop rule, the two-stage plan, sample sizes; intervals that hold at every look
 ``adjusting``    p values of several tests made side by side (comparisons of cells are `theory.linear`'s)
 ``warmup``       where does the steady state begin? MSER-5 with its guards
@@ -17,10 +18,8 @@ Start with `mean_interval`.
 
 from weir_lab.theory.stats.adjusting import FALSE_DISCOVERIES, benjamini_hochberg, holm
 from weir_lab.theory.stats.intervals import (
-    BatchMeans,
     Interval,
     VarianceComponents,
-    batch_means,
     coefficient_of_variation,
     mean_interval,
     variance_components,
@@ -34,13 +33,14 @@ from weir_lab.theory.stats.placement import (
     statistical_distance,
 )
 from weir_lab.theory.stats.ratios import ratio_of
+from weir_lab.theory.stats.series import AlongSeries, change_along, mean_along
 from weir_lab.theory.stats.spikes import Spike, coincidences, find_spikes
 from weir_lab.theory.stats.stopping import Decision, StopRule, running_half_widths, runs_for_precision, sample_size
 from weir_lab.theory.stats.warmup import Truncation, mser5, warmup_cut
 
 __all__ = [
     "FALSE_DISCOVERIES",
-    "BatchMeans",
+    "AlongSeries",
     "Decision",
     "Interval",
     "Spike",
@@ -48,13 +48,14 @@ __all__ = [
     "Truncation",
     "Uniformity",
     "VarianceComponents",
-    "batch_means",
     "benjamini_hochberg",
+    "change_along",
     "coefficient_of_variation",
     "coincidences",
     "expected_distance_if_uniform",
     "find_spikes",
     "holm",
+    "mean_along",
     "mean_interval",
     "mser5",
     "percentile_min_count",

@@ -1,4 +1,4 @@
-"""How well a mean is known: intervals on run means, batch means inside one run, and where the spread comes from."""
+"""How well a mean is known: intervals on run means, and where the spread comes from."""
 
 from __future__ import annotations
 
@@ -15,10 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 __all__ = [
-    "BatchMeans",
     "Interval",
     "VarianceComponents",
-    "batch_means",
     "coefficient_of_variation",
     "mean_interval",
     "variance_components",
@@ -43,20 +41,6 @@ class Interval:
     def scaled(self, factor: float) -> Interval:
         """The same interval in another unit (positive factor)."""
         return Interval(self.mean * factor, self.low * factor, self.high * factor, self.n, self.level)
-
-
-@dataclass(frozen=True)
-class BatchMeans:
-    """Mean of one long run with an interval over its batch means; ``lag1`` is the correlation of neighbouring batches."""
-
-    interval: Interval
-    batch_length: int
-    lag1: float
-
-    @property
-    def independent(self) -> bool:
-        """Whether neighbouring batches look uncorrelated: |lag1| below 2/sqrt(batches), about twice its standard error."""
-        return abs(self.lag1) < 2.0 / float(np.sqrt(self.interval.n))
 
 
 @dataclass(frozen=True)
@@ -90,26 +74,6 @@ def mean_interval(values: ArrayLike, level: float = 0.95) -> Interval:
     mean = float(data.mean())
     half = t_quantile(level, data.size - 1) * standard_error(data)
     return Interval(mean, mean - half, mean + half, int(data.size), level)
-
-
-def batch_means(series: ArrayLike, batches: int = 10, level: float = 0.95) -> BatchMeans:
-    """Interval on the mean of one stationary series from the means of `batches` equal, consecutive batches.
-
-    For a check of the steady state inside one long run only: the spread between runs is not in it. What does not fill a batch is left
-    out at the end. Reference: Law, Simulation Modeling and Analysis, ch. 9.
-
-    >>> batch_means([1.0, 3.0, 2.0, 4.0, 3.0, 5.0], batches=3).interval.mean
-    3.0
-    """
-    data = finite(series, "A batch mean", at_least=2)
-    length = data.size // batches if batches >= 2 else 0
-    if length < 1:
-        raise ValueError(f"{data.size} values do not fill {batches} batches; at least 2 batches of 1 value are needed.")
-    means = data[: length * batches].reshape(batches, length).mean(axis=1)
-    centred = means - means.mean()
-    spread = float(centred @ centred)
-    lag1 = float(centred[1:] @ centred[:-1]) / spread if spread > 0.0 else 0.0
-    return BatchMeans(mean_interval(means, level), length, lag1)
 
 
 def variance_components(windows_by_run: Sequence[ArrayLike]) -> VarianceComponents:

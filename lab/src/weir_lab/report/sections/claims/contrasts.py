@@ -6,14 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 from scipy.special import stdtrit
 
 from weir_lab.report.numbers.comparing import cell_key, model_of
 from weir_lab.report.sections import traces
 from weir_lab.theory.laws import cycle_law
 from weir_lab.theory.linear import Estimate, LayoutError, Question, Within
-from weir_lab.theory.stats import mean_interval
+from weir_lab.theory.stats import mean_along
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -36,8 +35,6 @@ __all__ = [
     "ratio_over",
     "within_percent",
 ]
-
-_BATCHES = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,21 +205,18 @@ def level_against_one(
 
 
 def drift_of(found: Steadiness) -> Estimate:
-    """The change of a trace from its first tenth to its last, in percent."""
-    freedom = float(min(_BATCHES, (len(found.windows) - found.cut) // 2) - 2)
-    if freedom < 1.0:
-        return Estimate(found.drift_percent, math.inf, 1.0)
+    """The change of a trace from its beginning to its end along a straight line, in percent."""
     half = (found.high_percent - found.low_percent) / 2.0
-    return Estimate(found.drift_percent, half / float(stdtrit(freedom, 0.975)), freedom)
+    return Estimate(found.drift_percent, half / float(stdtrit(found.freedom, 0.975)), found.freedom)
 
 
 def law_of_trace(run: Reading, window_s: int) -> Estimate | None:
-    """Deviation from the interactive law in ten parts of one run: the mean logarithm of 1 + deviation, parts taken as independent."""
+    """Deviation from the interactive law in parts of one run: the mean logarithm of 1 + deviation (`mean_along`)."""
     found = traces.steadiness(run, window_s)
     if found is None:
         return None
     windows = found.windows
-    count = min(_BATCHES, len(windows))
+    count = min(traces.PARTS, len(windows))
     length = len(windows) // count
     logs = []
     for first in range(0, count * length, length):
@@ -234,5 +228,5 @@ def law_of_trace(run: Reading, window_s: int) -> Estimate | None:
         mean_ns = sum(one.response_time_sum_ns for one in part) / requests
         law = cycle_law(rate, run.settings.population, mean_ns, run.settings.think_time_s)
         logs.append(math.log1p(law.deviation))
-    interval = mean_interval(logs)
-    return Estimate(interval.mean, float(np.std(logs, ddof=1)) / math.sqrt(count), count - 1.0)
+    mean = mean_along(logs)
+    return Estimate(mean.value, mean.standard_error, mean.freedom) if math.isfinite(mean.standard_error) else None

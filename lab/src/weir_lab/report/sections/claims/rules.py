@@ -17,7 +17,7 @@ rule                  the claim holds if
 ``longest_stage``     at the maximum a request (of ``operation``, if given) is longer in ``stage`` than in every other
 ``sharding_pays``     split multi-gets are answered sooner than whole ones at every size from ``keys`` keys on, by more than ``percent`` (0)
 ``stable``            every trace (or that of ``file``) changes by less than ``percent`` from its beginning to its end
-``has_spikes``        the trace of ``file`` has spikes (`find_spikes`), at least ``per_hour``
+``has_spikes``        the trace of ``file`` has spikes (`find_spikes`), at least ``per_hour``; those in one burst count once
 ``law``               the interactive law holds within ``percent`` on every cell
 ====================  =================================================================================================
 
@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING
 
 from weir_lab.records.formats import STAGES
 from weir_lab.report.numbers.comparing import equal_speed, throughput_of
-from weir_lab.report.numbers.maxima import Maximum, maximum_of
+from weir_lab.report.numbers.maxima import Maximum, listed, maximum_of
 from weir_lab.report.numbers.stations import Bound, tightest_of
 from weir_lab.report.sections import multigets, traces
 from weir_lab.report.sections.claims.asked import (
@@ -74,7 +74,7 @@ from weir_lab.report.sections.claims.contrasts import (
 from weir_lab.report.sections.comparisons.corners import pair_changes_text
 from weir_lab.report.sections.comparisons.plateaus import stops_of
 from weir_lab.report.sections.effects import designs_of, estimates_of
-from weir_lab.theory.linear import Counted, Estimate, LayoutError, Within
+from weir_lab.theory.linear import Counted, Estimate, LayoutError, Unmeasured, Within
 from weir_lab.theory.units import count_text, number, rate
 
 if TYPE_CHECKING:
@@ -214,19 +214,27 @@ def _same_with(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> Asked
         return Known(NO_DATA, TOO_FEW)
     worst = max(by_ends, key=lambda ends: abs(by_ends[ends].estimate.value))
     estimate = by_ends[worst].estimate
+    left = [level for level in levels if not any(level in ends for ends in by_ends)]
 
     def evidence(alpha: float) -> str:
         most = "" if len(by_ends) == 1 else f", the most of {len(by_ends)} pairs of levels"
         pairs = pairs_text(claim, by_ends[worst])
-        return f"{name} changes by {change_text(estimate, alpha)} ({pairs}{most}); the same is within {percent:g} %"
+        shown = f"{name} changes by {change_text(estimate, alpha)} ({pairs}{most}); the same is within {percent:g} %"
+        return shown + _not_known([f"{level:g}" for level in left])
 
     low, high = within_percent(percent)
     questions = tuple(Within(found.estimate, low, high) for found in by_ends.values())
     return Asked(
-        questions,
+        (*questions, *([Unmeasured()] if left else [])),
         evidence,
         fewest([cell for found in by_ends.values() for one in found.pairs for cell in (one.base, one.other)]),
+        says_missing=bool(left),
     )
+
+
+def _not_known(levels: Sequence[str]) -> str:
+    """What a claim also speaks of, without two runs there: ``; nothing is known at 9, where two runs are needed``."""
+    return f"; nothing is known at {listed(levels)}, where two runs are needed" if levels else ""
 
 
 def _change_above(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:
@@ -383,12 +391,15 @@ def _sharding_pays(claim: Ruled, task: Task, _cells: Sequence[CellReadings]) -> 
     if not found:
         return Known(NO_DATA, "both modes are needed, with two runs each")
     questions = tuple(Within(one, -math.inf, math.log1p(-percent / 100.0)) for one in found.values())
+    left = sorted(size for size in sizes if size not in found)
 
     def evidence(alpha: float) -> str:
         parts = [f"{change_text(one, alpha)} with {count_text(size, 'key')}" for size, one in sorted(found.items())]
-        return f"by splitting the mean response time of gets changes by {', '.join(parts)}"
+        changes = f"by splitting the mean response time of gets changes by {', '.join(parts)}"
+        return changes + _not_known([count_text(size, "key") for size in left])
 
-    return Asked(questions, evidence, fewest([cell for pair in sizes.values() for cell in (pair.base, pair.other)]))
+    both = [cell for size in found for cell in (sizes[size].base, sizes[size].other)]
+    return Asked((*questions, *([Unmeasured()] if left else [])), evidence, fewest(both), says_missing=bool(left))
 
 
 # Traces.
@@ -411,7 +422,7 @@ def _stable(claim: Ruled, task: Task, _cells: Sequence[CellReadings]) -> Asked |
         return Known(NO_DATA, "no run is long enough")
     margin = float(claim.args.get("percent", traces.STABLE_PERCENT))
     if any(math.isinf(one.standard_error) for one in found.values()):
-        return Known(CANNOT_TELL, "a trace has too few windows for an interval")
+        return Known(CANNOT_TELL, "a trace has too few windows for an interval, or its parts are too much alike")
     questions = {name: Within(one, -margin, margin) for name, one in found.items()}
 
     def evidence(alpha: float) -> str:
@@ -419,7 +430,7 @@ def _stable(claim: Ruled, task: Task, _cells: Sequence[CellReadings]) -> Asked |
         for name, one in questions.items():
             low, high = (number(end, 2) for end in one.interval(alpha))
             parts.append(
-                f"{name} changes by {number(one.estimate.value, 2)} % ({low} to {high}) from the first tenth to the last"
+                f"{name} changes by {number(one.estimate.value, 2)} % ({low} to {high}) from its beginning to its end"
             )
         return f"{'; '.join(parts)}; stable is what stays within {margin:g} %"
 
@@ -432,15 +443,16 @@ def _has_spikes(claim: Ruled, task: Task, _cells: Sequence[CellReadings]) -> Ask
         if spikes is None:
             return Known(NO_DATA, f"{name} is too short for spikes")
         hours = sum(window.length_s for window in one.windows) / 3600.0
-        return _counted(name, Counted(len(spikes.sizes), hours, float(claim.args["per_hour"])))
+        return _counted(name, len(spikes.sizes), Counted(spikes.bursts, hours, float(claim.args["per_hour"])))
     return Known(NO_DATA, "no run is long enough")
 
 
-def _counted(name: str, question: Counted) -> Asked:
+def _counted(name: str, spikes: int, question: Counted) -> Asked:
     def evidence(alpha: float) -> str:
         low, high = (number(one, 1) for one in question.interval(alpha))
         per_hour = number(question.count / question.units, 1)
-        return f"{name} has {count_text(question.count, 'spike')}, {per_hour} an hour ({low} to {high})"
+        counted = f"{count_text(spikes, 'spike')} in {count_text(question.count, 'burst')}"
+        return f"{name} has {counted}, {per_hour} bursts an hour ({low} to {high})"
 
     return Asked((question,), evidence, 1)
 
