@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import shutil
 from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Section, Table, Text, Value
 from weir_lab.report.page.html import html_page, markdown_page
 from weir_lab.report.printed_times import distributions_beside, stages_beside
-from weir_lab.report.sections import multigets, placement
+from weir_lab.report.sections import effects, multigets, placement
 from weir_lab.report.sections.claims import why
 from weir_lab.report.sections.claims.family import Held, judge_set
 from weir_lab.report.sections.effects import from_cell_means, outlying, unequal_spread
@@ -129,6 +130,75 @@ def test_what_splitting_does_to_keys_and_tails_stands_beside_the_mean_and_beside
         assert row[2].text in blocks[0].text
     quoted = {(row[0], numbers(row)[0], row[2]): row for row in tables[f"{section.name}-quoted"].rows}
     assert numbers(quoted["sharded", 9.0, "hits (keys/s)"])[1] == 17500.0
+
+
+def leave_one_run(folder: Path, **levels: object) -> None:
+    """Of the cells with these levels the first run alone is left."""
+    for run in sorted((folder / "runs").iterdir()):
+        meta = json.loads((run / "run.json").read_text())
+        if meta["repetition"] > 1 and all(meta["levels"][name] == level for name, level in levels.items()):
+            shutil.rmtree(run)
+
+
+def answered(root: Path, section: str, rule: str, *names: str, **args: str | float) -> tuple[str, str]:
+    """Verdict and evidence of one claim over these sweeps."""
+    claim = Claim(name="x", claim="What the rule says.", rule=rule, at={}, args=args)
+    found = tuple(read_cells(f"{name}.toml", root / name) for name in names)
+    (answer,) = judge_set([Held(claim, Task(spec(section), found, (), ""))])  # type: ignore[arg-type]
+    return answer.verdict, answer.evidence
+
+
+def test_splitting_does_not_pay_at_every_size_where_one_of_them_has_a_single_run(tmp_path: Path) -> None:
+    """A claim on sizes from three on rested on three and six alone, and said nothing of nine."""
+    sweeps(tmp_path, "t-sharded", "t-whole")
+    assert answered(tmp_path, "multigets", "sharding_pays", "t-sharded", "t-whole", keys=3)[0] == "holds"
+    leave_one_run(tmp_path / "t-whole", multiget_keys=9)
+    verdict, evidence = answered(tmp_path, "multigets", "sharding_pays", "t-sharded", "t-whole", keys=3)
+    assert verdict == "cannot tell"
+    assert "; nothing is known at 9 keys, where two runs are needed" in evidence
+    assert "runs of each level" not in evidence
+
+
+def test_what_is_the_same_at_some_levels_is_not_the_same_at_all(tmp_path: Path) -> None:
+    sweeps(tmp_path, "t-full")
+    same: dict[str, str | float] = {"factor": "clients", "low": 24, "response": "throughput", "percent": 99.0}
+    assert answered(tmp_path, "full", "same_with", "t-full", **same)[0] == "holds"
+    levels = {one.settings.clients for one in read_cells("t-full.toml", tmp_path / "t-full").cells}
+    leave_one_run(tmp_path / "t-full", clients=max(levels))
+    verdict, evidence = answered(tmp_path, "full", "same_with", "t-full", **same)
+    assert verdict == "cannot tell"
+    assert f"; nothing is known at {max(levels)}, where two runs are needed" in evidence
+
+
+def test_printed_shares_of_response_times_stand_beside_those_of_the_place_that_the_study_measured(
+    tmp_path: Path,
+) -> None:
+    """S5 took its response times in its middlewares, and its 47 % of the workers stood beside shares of the clients' times."""
+    sweep = sweeps(tmp_path, "t-2k")["t-2k"]
+    tables = {
+        one.name: one
+        for one in effects.build(Task(spec("effects"), (sweep,), (), "S5"))  # type: ignore[arg-type]
+        if isinstance(one, Table)
+    }
+    place = tables["effects-writes-mean-response-time"].columns.index("Printed share (%)")
+    printed = {
+        response: [numbers(row[place : place + 1]) for row in tables[f"effects-writes-{response}"].rows]
+        for response in ("throughput", "mean-response-time", "mean-time-in-the-proxies")
+    }
+    assert not any(printed["mean-response-time"])
+    assert any(printed["throughput"])
+    assert [47.4] in [[round(one, 1) for one in row] for row in printed["mean-time-in-the-proxies"]]
+    assert "where the study took its response times" in tables["effects-writes-mean-time-in-the-proxies"].caption
+    raw = tables["effects-writes-mean-time-in-the-proxies-runs"].rows[0]
+    cell = next(
+        one
+        for one in sweep.cells
+        if all(
+            one.level(name) == level
+            for name, level in {"write_ratio": 1.0, "servers": 1, "proxies": 1, "workers": 8}.items()
+        )
+    )
+    assert numbers(raw)[:2] == pytest.approx([1e6 * (run.residence_s or 0.0) for run in cell.runs])
 
 
 def test_keys_of_each_server_stand_beside_those_that_s3_counted(tmp_path: Path) -> None:

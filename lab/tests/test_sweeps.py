@@ -16,7 +16,14 @@ from weir_lab.design import parse_study, schedule
 from weir_lab.records import SweepMeta, runs_folder, write_json
 from weir_lab.report.numbers.essence import essence_table
 from weir_lab.report.numbers.findings import answer
-from weir_lab.report.numbers.sweeps import Observation, client_series, explain_misses, two_level_designs
+from weir_lab.report.numbers.sweeps import (
+    PROXY_TIME,
+    RESPONSE_TIME,
+    Observation,
+    client_series,
+    explain_misses,
+    two_level_designs,
+)
 from weir_lab.report.single.report import build_report
 from weir_lab.theory.factorial import Scale
 from weir_lab.theory.fitting.calibration import ClosedModel, Point, Score, leave_one_out, standard_candidates
@@ -76,6 +83,22 @@ def test_effects_of_factors_that_multiply_come_back() -> None:
         assert not design.read["C"].significant
         assert design.name_of("AB") == "clients × path"
         assert design.checks.warnings == ()
+
+
+def test_times_in_the_proxies_are_a_response_where_every_run_has_one() -> None:
+    runs = [
+        replace(one, proxy_time_s=one.response_time_s / 4.0 if one.levels[0][1] == 1 else one.response_time_s / 8.0)
+        for one in observed({"clients": [1, 2], "keys": [1, 9]}, lambda _: 100.0, 0.01)
+    ]
+    designs, _ = two_level_designs(runs)
+    assert [one.response for one in designs] == ["throughput", RESPONSE_TIME, PROXY_TIME]
+    # Clients double from 1 to 2 and with them the response time; its part in the proxies halves.
+    for design, change in zip(designs[1:], (2.0, 1.0), strict=True):
+        logarithmic = design.choice.logarithmic
+        assert logarithmic is not None
+        assert np.exp(2 * logarithmic["A"].effect) == pytest.approx(change, rel=0.02)
+    direct = [replace(one, proxy_time_s=None) if one.levels[1][1] == 9 else one for one in runs]
+    assert [one.response for one in two_level_designs(direct)[0]] == ["throughput", RESPONSE_TIME]
 
 
 def test_only_repetitions_that_all_cells_have_are_taken() -> None:

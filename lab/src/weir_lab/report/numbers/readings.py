@@ -355,6 +355,7 @@ class SweepReadings:
                 run.percentile_s(99.0),
                 run.settings.workers,
                 run.settings.think_time_s,
+                run.residence_s,
             )
             for cell in self.cells
             if keep(cell)

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from weir_lab.theory.stats import Interval
 
 __all__ = [
+    "PROXY_TIME",
+    "RESPONSE_TIME",
     "CalibratedModel",
     "ClientSeries",
     "Observation",
@@ -54,6 +56,11 @@ __all__ = [
 ]
 
 Level = int | float | str
+
+RESPONSE_TIME = "mean response time"
+"""The response of a design that clients measure."""
+PROXY_TIME = "mean time in the proxies"
+"""The response that proxies measure by their stamps."""
 
 # More would give tables that nobody reads: 2^5 has 31 effects.
 FACTORS_MAX = 5
@@ -74,6 +81,8 @@ class Observation:
     percentile_s: float | None = None
     workers: int | None = None
     think_time_s: float = 0.0
+    proxy_time_s: float | None = None
+    """Mean time of a request in the proxy, by its stamps; None where there is none, or it is not asked for."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +164,9 @@ class ClientSeries:
 
 
 def two_level_designs(observations: Sequence[Observation]) -> tuple[list[TwoLevelDesign], str]:
-    """Throughput and mean response time as a 2^k r design; no design and the reason where the factors do not allow one.
+    """Throughput and mean response time as a 2^k r design, and the time in the proxies where every run has one.
+
+    No design and the reason where the factors do not allow one.
 
     Factors with two levels enter with both; numeric ones with more enter with their lowest and highest (the others say whether the way
     between is straight, and are left out here). Every cell needs two runs. Blocks that all cells have are taken, at least two of them.
@@ -194,8 +205,10 @@ def two_level_designs(observations: Sequence[Observation]) -> tuple[list[TwoLeve
     blocks = tuple(tuple(taken[corner]) for corner in corners)
     responses: list[tuple[str, str, Callable[[Observation], float]]] = [
         ("throughput", "requests/s", lambda one: one.throughput_per_s),
-        ("mean response time", "µs", lambda one: one.response_time_s * 1e6),
+        (RESPONSE_TIME, "µs", lambda one: one.response_time_s * 1e6),
     ]
+    if all(by_corner[corner][block].proxy_time_s for corner in corners for block in taken[corner]):
+        responses.append((PROXY_TIME, "µs", lambda one: (one.proxy_time_s or 0.0) * 1e6))
     return [
         _design(name, unit, factors, choice_of(value), order, blocks, whole=whole) for name, unit, value in responses
     ], ""

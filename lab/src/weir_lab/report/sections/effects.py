@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import chdtrc, ndtri, stdtr
 
 from weir_lab.report.common import Task, cell_words, figure, level_words, with_tables
-from weir_lab.report.numbers.sweeps import TwoLevelDesign, two_level_designs
+from weir_lab.report.numbers.sweeps import PROXY_TIME, RESPONSE_TIME, TwoLevelDesign, two_level_designs
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
@@ -55,11 +55,12 @@ _NOISE = {
 # Spreads are called unequal at this level, and from this ratio of standard deviations on.
 _SPREAD_LEVEL, _SPREAD_MIN = 0.01, 3.0
 
-# S3 and S5 analysed what their middlewares saw, as the raw values that they printed show.
-_IN_PROXIES = (
-    " The study took its response times in the middlewares; ours are the clients', which in a closed loop follow from throughput. So "
-    "shares of the two need not agree."
-)
+# S3 and S5 analysed what their middlewares saw, as the raw values that they printed show: shares are held against those of the same time.
+_ELSEWHERE = {
+    RESPONSE_TIME: " The study took its response times in the middlewares; ours are the clients', which in a closed loop follow from "
+    "throughput. So shares of the two need not agree.",
+    PROXY_TIME: " By the stamps of the proxies, which is where the study took its response times.",
+}
 
 # Names in the printed tables -> settings.
 _FACTORS = {"memcached servers": "servers", "middlewares": "proxies", "worker threads per middleware": "workers"}
@@ -75,7 +76,7 @@ def build(task: Task) -> list[Block]:
             continue
         blocks += corner_blocks(task, workload, _cells_of(task.first, workload), designs[0])
         for design in designs:
-            blocks += [Text(_sentence(workload, design, shown)), _table(task, workload, design, shown)]
+            blocks += [Text(_sentence(workload, design, shown)), _table(task, workload, design, designs, shown)]
             residuals = _residuals(task, workload, design)
             if residuals is not None:
                 blocks += with_tables([residuals])
@@ -215,9 +216,18 @@ def _letters(task: Task, design: TwoLevelDesign) -> dict[str, str]:
     return found
 
 
-def _printed(task: Task, workload: str, response: str) -> dict[str, tuple[float, float]]:
-    """Percent of variation by term: as printed, and recomputed from the printed raw values."""
-    key = ("read" if workload == "reads" else "write", "response_time" if "response" in response else "throughput")
+def _printed(
+    task: Task, workload: str, design: TwoLevelDesign, designs: Sequence[TwoLevelDesign]
+) -> dict[str, tuple[float, float]]:
+    """Percent of variation by term: as printed, and recomputed from the printed raw values.
+
+    Printed shares of response times stand beside those of the proxies' times where these are there, and beside the clients' else.
+    """
+    in_proxies = any(one.response == PROXY_TIME for one in designs)
+    if design.response == RESPONSE_TIME and in_proxies:
+        return {}
+    response = "response_time" if design.response in _ELSEWHERE else "throughput"
+    key = ("read" if workload == "reads" else "write", response)
     tables = []
     for name, column in (
         ("twok_r_published_effects", "percent_of_sst"),
@@ -237,9 +247,15 @@ def _printed(task: Task, workload: str, response: str) -> dict[str, tuple[float,
     return {term: (share, tables[1].get(term, share)) for term, share in tables[0].items()}
 
 
-def _table(task: Task, workload: str, design: TwoLevelDesign, shown: set[tuple[str, str, str]]) -> Table:
+def _table(
+    task: Task,
+    workload: str,
+    design: TwoLevelDesign,
+    designs: Sequence[TwoLevelDesign],
+    shown: set[tuple[str, str, str]],
+) -> Table:
     additive, logs = design.choice.additive, design.choice.logarithmic
-    letters, printed = _letters(task, design), _printed(task, workload, design.response)
+    letters, printed = _letters(task, design), _printed(task, workload, design, designs)
     rows: list[tuple[Entry, ...]] = []
     for place, effect in enumerate(additive.effects):
         interval = effect.interval
@@ -282,7 +298,7 @@ def _table(task: Task, workload: str, design: TwoLevelDesign, shown: set[tuple[s
         f"discovery rate of {100 * FALSE_DISCOVERIES:g} % over all tables of the section. Read: "
         + str(design.choice.scale)
         + "."
-        + (_IN_PROXIES if printed and "response" in design.response else ""),
+        + (_ELSEWHERE.get(design.response, "") if printed else ""),
         (
             "Term",
             "Factors",
