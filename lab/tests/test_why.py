@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from weir_lab.report.numbers.stations import Usage
-from weir_lab.report.sections.claims.why import _said, _twice
+from weir_lab.report.sections.claims.why import _said, _sent_by_clients, _twice
+from weir_lab.theory.linear import Estimate
 
 
 def cell(throughput: float, clients: int = 384) -> Any:
@@ -19,7 +21,8 @@ def cell(throughput: float, clients: int = 384) -> Any:
 
 def changed(verdict: str, base: Any, other: Any) -> Any:
     return SimpleNamespace(
-        more=SimpleNamespace(changes="workers"),
+        more=SimpleNamespace(changes="workers", times=2.0),
+        estimate=None,
         verdict=verdict,
         evidence="throughput goes from this to that",
         changed_text="twice the workers",
@@ -45,6 +48,49 @@ def test_workers_bound_what_twice_of_a_station_before_them_brings() -> None:
         == "With twice the client uplinks throughput is at most about 4,350 requests/s (+25.0 %), where the workers are full."
     )
     assert bound == pytest.approx(4350.0, abs=1.0)
+
+
+def test_clients_that_wait_for_replies_bound_what_twice_of_a_station_brings() -> None:
+    """Six clients whose requests take 7 ms at least were said to send 1,165 a second through a link of twice the rate."""
+    link = Usage("server uplinks", 1.0, "")
+    settings = SimpleNamespace(clients=6, population=6, think_time_s=0.0, client_machines=3, proxies=1, servers=1)
+    own: Any = SimpleNamespace(settings=settings, mean_response_s=0.0103, mean_throughput=582.0)
+    curve = [own, SimpleNamespace(mean_response_s=0.007)]
+    here: Any = SimpleNamespace(line=SimpleNamespace(cells=curve), cell=own)
+    said, bound = _twice([link], link.station, 582.0, None, _sent_by_clients(here, link))
+    # A request takes 1.72 ms of the link, and half of that with one that is twice as fast.
+    assert bound == pytest.approx(6 / (0.007 - 0.5 / 582.0))
+    assert said == (
+        "With twice the server uplinks throughput is at most about 977 requests/s (+67.9 %): 6 clients send no more, as a request takes "
+        "about 6.14 ms then."
+    )
+    # Workers do not get faster by being more.
+    crew = Usage("workers", 1.0, "", holds=True)
+    assert _twice([crew], "workers", 582.0, None, _sent_by_clients(here, crew))[1] == pytest.approx(6 / 0.007)
+    # Many clients send more than twice the station carries.
+    settings.population = 60
+    assert (
+        "at most about 1,164 requests/s (+100 %)."
+        in _twice([link], link.station, 582.0, None, _sent_by_clients(here, link))[0]
+    )
+    # The fastest cell says nothing of itself.
+    curve[1].mean_response_s = 0.02
+    assert _sent_by_clients(here, link) is None
+    here.line = None
+    assert _sent_by_clients(here, link) is None
+
+
+@pytest.mark.parametrize(
+    ("left", "used"), [(0.499, "all of the time"), (0.55, "91 % of the time"), (0.62, "81 % of the time")]
+)
+def test_half_of_a_station_says_how_much_it_was_used(left: float, used: str) -> None:
+    """A limit of 40 % less confirms any station that is used more than 83 % of the time."""
+    one = changed("confirmed", cell(3045.0), cell(3045.0 * left))
+    one.more.times, one.changed_text, one.estimate = 0.5, "half the workers", Estimate(math.log(left), 0.001, 20.0)
+    said = _said(one, "workers", place(3050.0))
+    assert said.endswith(f"Half of it leaves so much if it was used {used} before.")
+    one.verdict = "cannot tell"
+    assert "was used" not in _said(one, "workers", place(3050.0))
 
 
 def test_workers_that_the_station_holds_are_let_go_with_it() -> None:

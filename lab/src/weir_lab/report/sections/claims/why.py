@@ -6,12 +6,14 @@ waits for workers grows in the queue; what waits for servers or their links, in 
 there.
 
 *Twice of it* is a bound by operational analysis: with twice the capacity C_i, throughput is at most min(2 C_i, C_j) over the other
-stations j, each with C_j = X / U_j (Denning and Buzen, Computing Surveys 10, 1978). Where the cell is in a layout that has a
-fitted network, what that predicts stands beside it.
+stations j, each with C_j = X / U_j (Denning and Buzen, Computing Surveys 10, 1978), and at most N / R, with R the least response time of
+the curve as it would be then. Where the cell is in a layout that has a fitted network, what that predicts stands beside it. A station of
+which half was tried was used 1 / (2 x) of the time before, if x of the throughput was left: a third sign.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -76,6 +78,8 @@ _STAYS = 0.1
 _APART = 1.5
 # A model may lie above the bound by what both are uncertain by.
 _OVER = 1.1
+# A station of which half was tried, and from where on its use is called all of the time.
+_HALF, _ALL = 0.5, 0.995
 _CPU = {"client": "client CPU quotas", "proxy": "proxy CPU quotas", "server": "memcached CPU quotas"}
 
 
@@ -185,7 +189,9 @@ def _point(place: _Place, confirmed: Sequence[Confirmed], margins: Margins, with
     said = [f"{place.name[:1].upper()}{place.name[1:]}{at} ({level}): {_limited(place, limit, stations, confirmed)}"]
     said += [_second_sign(place, limit.station), _outside(cell)]
     if limit.station:
-        bounded, bound = _twice(stations, limit.station, cell.mean_throughput, place.plateau)
+        own = next(one for one in stations if one.station == limit.station)
+        sent = _sent_by_clients(place, own)
+        bounded, bound = _twice(stations, limit.station, cell.mean_throughput, place.plateau, sent)
         said.append(bounded)
         near = place.line is not None and _range_of(place.line) < _APART
         modelled = None if near else twice_at((place.sweep,), cell, margins, limit.station)
@@ -343,8 +349,40 @@ def _growth(first: CellReadings, last: CellReadings) -> dict[str, float]:
     return {name: ends[1][name] - ends[0][name] for name in ends[0]}
 
 
-def _twice(stations: Sequence[Usage], station: str, throughput: float, plateau: float | None) -> tuple[str, float]:
+@dataclass(frozen=True)
+class _Sent:
+    """What the clients of a cell send at most, because no request is answered sooner than in ``least_s``; per second."""
+
+    clients: int
+    least_s: float
+    per_s: float
+
+
+def _sent_by_clients(place: _Place, usage: Usage) -> _Sent | None:
+    """By the shortest mean response time of the curve, less half of what a request takes of a station that gets twice as fast.
+
+    None without a curve, and where the cell has that time itself: its clients send what the station lets them.
+    """
+    if place.line is None:
+        return None
+    settings, fastest = place.cell.settings, min(place.line.cells, key=lambda cell: cell.mean_response_s)
+    if fastest is place.cell:
+        return None
+    tier = usage.station.split()[0]
+    devices = {"client": settings.client_machines, "proxy": settings.proxies, "server": settings.servers}.get(tier, 1)
+    taken_s = 0.0 if usage.holds else devices * min(usage.share, 1.0) / place.cell.mean_throughput
+    least_s = fastest.mean_response_s - taken_s / 2.0
+    if least_s + settings.think_time_s <= 0.0:
+        return None
+    return _Sent(settings.clients, least_s, settings.population / (least_s + settings.think_time_s))
+
+
+def _twice(
+    stations: Sequence[Usage], station: str, throughput: float, plateau: float | None, sent: _Sent | None = None
+) -> tuple[str, float]:
     """The bound of throughput with twice this station, and who limits then; the gain is against the plateau where one is shown.
+
+    Clients that wait for replies send no more than one request each in the least time that one takes then.
 
     A model that leaves out what limits then may say more than this bound, which is not to be had.
 
@@ -363,8 +401,16 @@ def _twice(stations: Sequence[Usage], station: str, throughput: float, plateau: 
     limited = nearest != "" and bounds[nearest] < doubled
     # More of a station takes nothing away: what the plateau shows can be had.
     bound = max(bounds[nearest] if limited else doubled, plateau or 0.0)
+    few = sent if sent is not None and max(throughput, plateau or 0.0) <= sent.per_s < bound else None
+    bound = few.per_s if few is not None else bound
     gain = signed_percent(100.0 * (bound / (plateau or throughput) - 1.0))
     reported = f"With twice the {station} throughput is at most about {rate(bound)} requests/s ({gain} %)"
+    if few is not None:
+        return (
+            f"{reported}: {count_text(few.clients, 'client')} send no more, as a request takes about {number(1e3 * few.least_s, 2)} ms "
+            "then.",
+            bound,
+        )
     return (f"{reported}, where the {nearest} are full." if limited else f"{reported}."), bound
 
 
@@ -382,7 +428,16 @@ def _said(one: Confirmed, station: str = "", place: _Place | None = None) -> str
     if another and one.verdict == NOT_CONFIRMED:
         return f"As expected where the {station} limit, {one.changed_text} change less{at} than they would if they limited: {one.evidence}."
     other = f" (this is another station than the {station})" if another else ""
-    return f"Runs with {one.changed_text}{at}{other}: {one.verdict}; {one.evidence}.{_against_plateau(one, place)}"
+    return f"Runs with {one.changed_text}{at}{other}: {one.verdict}; {one.evidence}.{_used_before(one)}{_against_plateau(one, place)}"
+
+
+def _used_before(one: Confirmed) -> str:
+    """How much a station was used of which half limits: a drop of 40 % is that of one which was used 83 % of the time."""
+    if one.verdict != CONFIRMED or one.more.times != _HALF or one.estimate is None:
+        return ""
+    share = 1.0 / (2.0 * math.exp(one.estimate.value))
+    used = "all of the time" if share >= _ALL else f"{100.0 * share:.0f} % of the time"
+    return f" Half of it leaves so much if it was used {used} before."
 
 
 def _against_plateau(one: Confirmed, place: _Place | None) -> str:
