@@ -16,6 +16,7 @@ from weir_lab.cli import app
 from weir_lab.errors import RecordError
 from weir_lab.records.formats import LoadRecord
 from weir_lab.records.formats.merging import doubts_of, merge_loads, merge_records
+from weir_lab.records.tables.found import kept_up
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,6 +98,19 @@ def test_what_each_record_doubts_is_said() -> None:
     assert together.foreign_values == 4
     assert together.scheduled is not None
     assert (together.scheduled.arrivals, together.scheduled.unsent, together.scheduled.late) == (2000, 10, 6)
+
+
+def test_what_answers_asked_for_is_no_answer_to_what_was_offered() -> None:
+    """Each `cas` needs a token and asks for it first: above its capacity a target still completed as many requests as were offered."""
+    made = open_record(seed=1, throughput_rps=500.0)
+    seconds = LoadRecord.model_validate(made).measured.duration_ns / 1e9
+    for completed, wanted in ((round(500.0 * seconds), True), (round(250.0 * seconds), False), (None, True)):
+        made["scheduled"] |= {"completed": completed}
+        one = LoadRecord.model_validate(made)
+        assert kept_up(one) is wanted, completed
+        together = merge_records([one, one])
+        assert together.scheduled is not None
+        assert together.scheduled.completed == (None if completed is None else 2 * completed)
 
 
 def test_the_command_prints_doubts_and_the_schedule(tmp_path: Path) -> None:

@@ -191,11 +191,13 @@ def merge_records(records: Sequence[LoadRecord]) -> LoadRecord:
 def _scheduled(parts: Sequence[LoadSchedule]) -> LoadSchedule | None:
     if not parts:
         return None
+    completed = [part.completed for part in parts if part.completed is not None]
     return LoadSchedule(
         arrivals=sum(part.arrivals for part in parts),
         offered_rate_rps=sum(part.offered_rate_rps for part in parts),
         unsent=sum(part.unsent for part in parts),
         late=sum(part.late for part in parts),
+        completed=sum(completed) if len(completed) == len(parts) else None,
     )
 
 

@@ -184,6 +184,8 @@ class LoadSchedule(Record):
     """Arrivals for which the backlog had no room: they were never sent."""
     late: Count
     """Sent too late by the generator's own fault."""
+    completed: Count | None = None
+    """Answered in the measured phase, without what answers asked for; ``None`` in records from before it was counted."""
 
 
 class LoadBottleneck(Record):

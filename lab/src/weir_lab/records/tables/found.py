@@ -176,11 +176,15 @@ def limited_ns(limit: Limit, load: LoadRecord) -> float | None:
 
 
 def kept_up(load: LoadRecord) -> bool:
-    """Whether what was offered was answered: nothing was left unsent, and the rates agree. Closed loops always keep up."""
+    """Whether what was offered was answered: nothing was left unsent, and the rates agree. Closed loops always keep up.
+
+    What answers ask for, such as the `cas` behind a `gets`, was not offered, and does not count as answered.
+    """
     offered = load.scheduled
-    return offered is None or (
-        not offered.unsent and load.throughput_rps >= KEPT_UP_SHARE_MIN * offered.offered_rate_rps
-    )
+    if offered is None:
+        return True
+    answered = load.throughput_rps if offered.completed is None else offered.completed / load.measured.duration_ns * 1e9
+    return not offered.unsent and answered >= KEPT_UP_SHARE_MIN * offered.offered_rate_rps
 
 
 def sent_late(load: LoadRecord) -> bool:
