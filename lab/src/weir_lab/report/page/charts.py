@@ -390,7 +390,8 @@ class _Inside:
             spread = f" ({_reported(mark.low)} to {_reported(mark.high)})"
         note = f", {mark.note}" if mark.note else ""
         if 1 < len(mark.runs) <= _RUNS_LISTED_MAX:
-            note += _listed(mark.runs)
+            # Their blocks stand in the data of the figure.
+            note += f": {', '.join(_reported(value) for _, value in mark.runs)}"
         where = "" if line.kind == "level" else f", {where}"
         return escape(f"{line.name}{where}: {_reported(mark.y)}{spread} {_unit(self.panel.y.label)}{note}")
 
@@ -553,10 +554,3 @@ def _solid(look: Look, kind: str) -> str:
 def _with_text(path: str, text: str) -> str:
     """A path that shows its text, which is escaped already, where a pointer rests on it."""
     return f'<path d="{path}"><title>{text}</title></path>'
-
-
-def _listed(runs: Sequence[tuple[int, float]]) -> str:
-    """Values in the order of their blocks, which are named where one of them is missing: `` in blocks 1, 2, 4: 10, 14, 12``."""
-    blocks = [block for block, _ in runs]
-    named = "" if blocks == list(range(1, len(runs) + 1)) else f" in blocks {', '.join(map(str, blocks))}"
-    return f"{named}: {', '.join(_reported(value) for _, value in runs)}"

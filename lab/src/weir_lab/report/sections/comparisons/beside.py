@@ -26,6 +26,7 @@ from weir_lab.report.numbers.maxima import listed, maximum_of
 from weir_lab.report.numbers.readings import Reading
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Panel
+from weir_lab.theory.stats import mean_interval
 from weir_lab.theory.units import change_text, count_text, number
 
 if TYPE_CHECKING:
@@ -232,16 +233,31 @@ def _hops(lines: Sequence[Series]) -> list[str]:
             ]
             if one is direct or not delay_ms or not pairs:
                 continue
-            added = [1e3 * (cell.mean_response_s - base.mean_response_s) for cell, base in pairs]
-            rest = [number(at - 2.0 * delay_ms, 2) for at in added]
+            added = [_added(cell, base) for cell, base in pairs]
+            shown = [f"{number(at, 2)}{ends}" for at, ends in added]
+            rest = [number(at - 2.0 * delay_ms, 2) for at, _ in added]
             clients = [str(cell.settings.clients) for cell, _ in pairs]
             found.append(
-                f"{workload.capitalize()}, through {one.name} a request takes {listed([number(at, 2) for at in added])} ms longer than "
+                f"{workload.capitalize()}, through {one.name} a request takes {listed(shown)} ms longer than "
                 f"directly with {listed(clients)} clients; {number(2.0 * delay_ms, 2)} ms of that are the delays of one more hop, as "
                 f"built, and {listed(rest)} ms the rest. With other delays a proxy's share is another; with more clients direct access "
                 "waits, too."
             )
     return found
+
+
+def _added(cell: CellReadings, base: CellReadings) -> tuple[float, str]:
+    """How many milliseconds more a request takes on average, with a 95 % interval over the blocks that have both, where two of them do."""
+    directly = {run.run.meta.repetition: run.response_s for run in base.runs}
+    more = [
+        1e3 * (run.response_s - directly[run.run.meta.repetition])
+        for run in cell.runs
+        if run.run.meta.repetition in directly
+    ]
+    if len(more) < 2:
+        return 1e3 * (cell.mean_response_s - base.mean_response_s), ""
+    found = mean_interval(more)
+    return found.mean, f" ({number(found.low, 2)} to {number(found.high, 2)})"
 
 
 def _slope_text(fit: LogModel) -> str:
