@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 import typer
@@ -13,6 +14,10 @@ from typer.testing import CliRunner
 from weir_lab import __version__
 from weir_lab.cli import app
 from weir_lab.cli.commands import COMMANDS, Commands
+from weir_lab.errors import ReportError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # What `version` has no use for; each takes a tenth of a second or more.
 HEAVY = {"numpy", "scipy", "jinja2", "rich", "weir_lab.theory", "weir_lab.report", "weir_lab.bench"}
@@ -63,3 +68,18 @@ def test_a_command_that_is_not_there_is_refused() -> None:
     result = CliRunner().invoke(app, ["sprint"])
     assert result.exit_code == 2
     assert "No such command 'sprint'" in result.output
+
+
+@pytest.mark.parametrize("words", [["verify", "."], ["compare", ".", "."], ["verify", "/"], ["verify", "sub"]])
+def test_a_folder_in_the_place_of_a_report_is_named_and_no_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    """The path `.` has no name whose ending could be another."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sub").mkdir()
+    for name in ("s9.html", "s9.json"):
+        (tmp_path / name).write_text("{}")
+    refused = CliRunner().invoke(app, words)
+    assert isinstance(refused.exception, ReportError)
+    assert "is a folder. Name the page or the twin of a report" in str(refused.exception)
+    assert ("It has s9.html." in str(refused.exception)) == ("." in words)

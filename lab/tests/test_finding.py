@@ -22,8 +22,8 @@ from weir_lab.bench.sweep import run as run_module
 from weir_lab.bench.sweep.run import Wanted, run_study
 from weir_lab.design import FaultsError, Role, load_study, parse_study
 from weir_lab.design.text.goals import Goal, GoalError
-from weir_lab.errors import TestbedError
-from weir_lab.records import CpuRecord, RoleCpu, write_json
+from weir_lab.errors import StudyError, TestbedError
+from weir_lab.records import CpuRecord, RoleCpu, Verdict, write_json
 from weir_lab.records.tables.summary import write_tables
 from weir_lab.report.single.report import build_report, verify_sweep
 
@@ -60,6 +60,8 @@ class Bench:
     made: list[str] = field(default_factory=list)
     stop_after: int | None = None
     broken_above: float = math.inf
+    broken_paths: set[str] = field(default_factory=set)
+    gone_after: int | None = None
     late: bool = False
     others: float = 0.0
 
@@ -68,7 +70,8 @@ class Bench:
             raise KeyboardInterrupt
         self.made.append(folder.name)
         rate = float(job.settings.rate or 0.0)
-        if rate > self.broken_above:
+        gone = self.gone_after is not None and len(self.made) > self.gone_after
+        if gone or rate > self.broken_above or job.settings.path in self.broken_paths:
             return RunOutcome([], ["failed on purpose"])
         rng = np.random.default_rng([round(rate), job.seed % 1000])
         p99_ns = 1e6 * (rate / CAPACITY[job.settings.path]) ** 4 * float(np.exp(rng.normal(0.0, 0.1)))
@@ -172,21 +175,77 @@ def test_a_rate_at_which_nothing_works_does_not_meet_the_goal(tmp_path: Path, be
     assert float(row["capacity_low_rps"]) < CAPACITY["direct"] < float(row["capacity_high_rps"])
 
 
-def test_a_search_that_ran_out_of_runs_goes_on_with_more(tmp_path: Path, bench: Bench) -> None:
+@pytest.mark.usefixtures("bench")
+def test_a_search_that_ran_out_of_runs_goes_on_with_more(tmp_path: Path) -> None:
     short = STUDY.replace('["direct", "proxy"]', '["direct"]').replace("[search]", "[search]\nruns_max = 9")
     assert swept(tmp_path, short).not_converged == ["found-direct"]
     more = swept(tmp_path, short.replace("runs_max = 9", "runs_max = 40"))
     assert (more.reused, more.not_converged) == (9, [])
-    # Repetitions are no part of a search.
-    before = len(bench.made)
-    assert swept(tmp_path, short.replace("runs_max = 9", "runs_max = 40"), Wanted(extend=5)).made == 0
-    assert len(bench.made) == before
+    # Repetitions are no part of a search; they were accepted, and added nothing.
+    with pytest.raises(StudyError, match="a search has no repetitions"):
+        swept(tmp_path, short.replace("runs_max = 9", "runs_max = 40"), Wanted(extend=5))
 
 
 def test_a_system_that_never_works_ends_the_search(tmp_path: Path, bench: Bench) -> None:
     bench.broken_above = 0.0
     with pytest.raises(TestbedError, match="3 runs at different rates have no valid attempt"):
         swept(tmp_path)
+    assert len(bench.made) == 6
+
+
+def test_a_system_that_is_gone_ends_the_search_and_what_it_missed_since_counts_for_nothing(
+    tmp_path: Path, bench: Bench
+) -> None:
+    """After one valid run nothing stopped it: all later rates were missed, and a narrow, wrong capacity was found with status 0."""
+    text = STUDY.replace('["direct", "proxy"]', '["direct"]')
+    (tmp_path / "whole").mkdir()
+    swept(tmp_path / "whole", text)
+    bench.made.clear()
+    bench.gone_after = 5
+    with pytest.raises(
+        TestbedError, match=r"of the last runs ha(s|ve) no valid attempt, and neither has one at .* worked before"
+    ):
+        swept(tmp_path, text)
+    sweep = tmp_path / "sweep"
+    assert sorted(folder.name for folder in (sweep / "runs").iterdir()) == sorted(bench.made[:5])
+    assert sorted(folder.name for folder in (sweep / "aside").iterdir()) == sorted(bench.made[5:])
+    assert rows(tmp_path)["direct"]["decision"] == "incomplete"
+    # Mended, it goes on as if nothing had been.
+    bench.gone_after = None
+    assert swept(tmp_path, text).reused == 5
+    assert rows(tmp_path) == rows(tmp_path / "whole")
+
+
+def test_a_cell_whose_system_never_works_ends_the_search_although_others_do(tmp_path: Path, bench: Bench) -> None:
+    bench.broken_paths = {"proxy"}
+    with pytest.raises(
+        TestbedError, match=r"found-proxy: .* at 1,000 requests/s, the smallest rate \(search\.rate_min\)"
+    ):
+        swept(tmp_path)
+    assert all("direct" in folder.name for folder in (tmp_path / "sweep" / "runs").iterdir())
+
+
+def test_rates_that_break_the_system_are_no_sign_that_it_is_gone(tmp_path: Path, bench: Bench) -> None:
+    """One run at a rate that worked shows which it is, and the answer says how many rates were not measured."""
+    bench.broken_above = 1_500.0
+    (answer,) = swept(tmp_path, STUDY.replace('["direct", "proxy"]', '["direct"]')).answers
+    row = rows(tmp_path)["direct"]
+    assert row["decision"] == "found"
+    assert float(row["capacity_low_rps"]) < 1_500.0 < float(row["capacity_high_rps"])
+    assert re.search(r"; \d+ runs without a valid attempt count as missed$", answer)
+    assert not (tmp_path / "sweep" / "aside").exists()
+
+
+def test_an_attempt_beside_a_busy_machine_waits_before_the_next(
+    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("weir_lab.bench.sweep.at_work.time.sleep", pauses.append)
+    busy = Verdict(valid=False, reasons=["75 % of the machine's CPU time went elsewhere"], flags=[], busy=True)
+    monkeypatch.setattr(attempts_module, "judge", lambda *_: busy)
+    with pytest.raises(TestbedError, match="Wait until the machine is quiet"):
+        swept(tmp_path)
+    assert pauses == [2.0] * 3
     assert len(bench.made) == 6
 
 

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from synthetic import EXECUTABLES, STUDY_TEXT, World, write_measurements
 from weir_lab.bench.running import Executables, Job, RunOutcome
 from weir_lab.bench.running import attempts as attempts_module
 from weir_lab.bench.sweep import run as run_module
 from weir_lab.bench.sweep.run import SweepOutcome, Wanted, run_study, selects
+from weir_lab.cli import app
 from weir_lab.design import RequestPath, cells_of, load_study, schedule
 from weir_lab.errors import RecordError, StudyError, TestbedError
 from weir_lab.records import Verdict, read_run_metas
@@ -45,8 +47,11 @@ class Bench:
     decisions: list[tuple[str, int, Decision]] = field(default_factory=list)
     plans: list[tuple[int, int]] = field(default_factory=list)
     judged: bool = True
+    dies_at: int | None = None
 
     def make_run(self, _testbed: Testbed, folder: Path, _programs: Executables, job: Job) -> RunOutcome:
+        if len(self.made) == self.dies_at:
+            raise KeyboardInterrupt
         self.made.append(folder.name)
         if folder.name in self.fails:
             return RunOutcome([], ["failed on purpose"])
@@ -199,6 +204,85 @@ def test_a_sweep_can_be_extended_and_stays_extended(tmp_path: Path, bench: Bench
     assert len(schedule(load_study(sweep / "study.toml"))) == 20
     assert run_study(sweep / "study.toml", sweep, PROGRAMS, [], bench, Wanted(extend=1)).made == 4
     assert load_study(sweep / "study.toml").extended == 3
+
+
+def extended(bench: Bench, sweep: Path, repetitions: int, only: str | None = None) -> SweepOutcome:
+    return run_study(sweep / "study.toml", sweep, PROGRAMS, [], bench, Wanted(extend=repetitions, only=only))
+
+
+def repetitions_of(sweep: Path) -> set[int]:
+    """How many runs the cells have that count."""
+    valid = [meta.cell for _, meta in read_run_metas(sweep) if meta.verdict.valid]
+    return {valid.count(cell) for cell in valid}
+
+
+def test_an_interrupted_extension_goes_on_and_adds_no_more(tmp_path: Path, bench: Bench) -> None:
+    """The number was raised before the first run was made, and every message said to give the same command."""
+    sweep = tmp_path / "sweep"
+    sweep_of(bench, write(tmp_path))
+    bench.dies_at = 15
+    with pytest.raises(KeyboardInterrupt):
+        extended(bench, sweep, 2)
+    bench.dies_at = None
+    again = extended(bench, sweep, 2)
+    # The run under way was lost; the other three of the twelve and eight were there.
+    assert (again.made, again.held_back) == (5, 5)
+    assert load_study(sweep / "study.toml").extended == 2
+    assert repetitions_of(sweep) == {5}
+    more = extended(bench, sweep, 2)
+    assert (more.made, more.held_back) == (8, 0)
+    assert repetitions_of(sweep) == {7}
+
+
+def test_an_extension_that_no_testbed_could_make_adds_nothing(
+    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise TestbedError("no network namespaces")
+
+    sweep = tmp_path / "sweep"
+    sweep_of(bench, write(tmp_path))
+    with monkeypatch.context() as patched:
+        patched.setattr(run_module, "open_testbed", refused)
+        with pytest.raises(TestbedError, match="no network namespaces"):
+            extended(bench, sweep, 4)
+    assert load_study(sweep / "study.toml").extended == 0
+    assert extended(bench, sweep, 1).made == 4
+
+
+def test_runs_that_were_given_up_do_not_keep_a_sweep_from_being_extended(tmp_path: Path, bench: Bench) -> None:
+    sweep = tmp_path / "sweep"
+    bench.fails = {f"tiny-C1-direct-r1{again}" for again in ("", *(f"-try{number}" for number in range(2, 9)))}
+    assert sweep_of(bench, write(tmp_path)).given_up == ["tiny-C1-direct-r1"]
+    outcome = extended(bench, sweep, 1)
+    assert outcome.held_back == 0
+    assert load_study(sweep / "study.toml").extended == 1
+    # The command that adds nothing is named: this one would add once more.
+    result = CliRunner().invoke(app, ["extend", str(sweep), "1", "--bin", "weir"])
+    assert result.exit_code == 3, result.output
+    said = " ".join(result.output.split())
+    assert f"`weir-lab run {sweep}/study.toml --out {sweep}` tries them again" in said
+
+
+def test_a_night_has_no_repetitions_to_extend(tmp_path: Path, bench: Bench) -> None:
+    """It was accepted, and nothing was made."""
+    text = write(tmp_path).read_text()
+    study = tmp_path / "night.toml"
+    study.write_text(text[: text.index("[[predictions]]")].replace('name = "tiny"', 'name = "tiny"\npace = "night"'))
+    with pytest.raises(StudyError, match=r"\[plan\.night\]"):
+        run_study(study, tmp_path / "sweep", PROGRAMS, [], bench, Wanted(extend=2))
+    assert not (tmp_path / "sweep").exists()
+
+
+def test_an_only_that_means_no_cell_is_refused_before_anything_is_made(tmp_path: Path, bench: Bench) -> None:
+    """A typo made a night without runs, with status 0."""
+    study = write(tmp_path)
+    with pytest.raises(StudyError, match=r"--only: '\*-C5-\*' means none of the cells\. There are: tiny-C1-direct, "):
+        sweep_of(bench, study, Wanted(only="*-C5-*"))
+    with pytest.raises(StudyError, match="means none of the cells"):
+        sweep_of(bench, study, Wanted(only="servers == 5"))
+    assert bench.made == []
+    assert not (tmp_path / "sweep").exists()
 
 
 def test_new_levels_take_the_old_runs_along(tmp_path: Path, bench: Bench) -> None:

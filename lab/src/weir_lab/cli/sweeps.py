@@ -23,10 +23,11 @@ from weir_lab.cli.studies import (
     sweep_name,
 )
 from weir_lab.design import load_study
-from weir_lab.errors import LabError, StoppedError
+from weir_lab.errors import LabError, StoppedError, TestbedError
 from weir_lab.report.numbers.essence import essence_table
 from weir_lab.report.page.terminal import show_answer, show_end
 from weir_lab.report.single.report import ReportFiles, build_report
+from weir_lab.theory.units import count_text
 
 if TYPE_CHECKING:
     from weir_lab.design import Study
@@ -141,15 +142,27 @@ def _run(study_path: Path, study: Study, sweep: Path, executables: Executables, 
         built = None if outcome.given_up or outcome.out_of_budget else _built(sweep)
     except KeyboardInterrupt:
         raise StoppedError from None
+    except TestbedError as error:
+        if wanted.extend:
+            raise TestbedError(f"{error} `{_without_more(sweep)}` makes what is missing and adds nothing.") from error
+        raise
     if not isinstance(built, ReportFiles):
         for answer in outcome.answers:
             console.print(answer, markup=False, soft_wrap=True)
     for cell in outcome.not_converged if not outcome.answers else ():
         console.print(f"NOT CONVERGED: {cell} has all its runs, and its interval is wider than the stop rule asks for.")
+    if outcome.held_back:
+        console.print(
+            f"Nothing was added: {count_text(outcome.held_back, 'run')} that this sweep was to have before came first. Give the same "
+            f"command again to add {count_text(wanted.extend, 'repetition')}.",
+            markup=False,
+            soft_wrap=True,
+        )
     if outcome.given_up:
         names = ", ".join(outcome.given_up)
+        again = f"`{_without_more(sweep)}`" if wanted.extend else "the same command"
         console.print(
-            f"No valid attempt of {names}. The verdicts above say why; the same command tries them again. The page of what is there: "
+            f"No valid attempt of {names}. The verdicts above say why; {again} tries them again. The page of what is there: "
             f"weir-lab report {sweep}",
             markup=False,
             soft_wrap=True,
@@ -164,6 +177,11 @@ def _run(study_path: Path, study: Study, sweep: Path, executables: Executables, 
         show_end(console, [built.answer], built.limits, built.html)
     elif built is not None:
         console.print(f"No page yet: {built}", markup=False, soft_wrap=True)
+
+
+def _without_more(sweep: Path) -> str:
+    """The command that makes what is missing of a sweep and adds nothing, as `extend` would again once all runs were tried."""
+    return f"weir-lab run {sweep / 'study.toml'} --out {sweep}"
 
 
 def _built(sweep: Path) -> ReportFiles | LabError:

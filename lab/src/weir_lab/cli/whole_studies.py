@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,13 +14,23 @@ from weir_lab.bench.network import find_delay_device, probe
 from weir_lab.bench.programs.installed import WEIR_DEFAULT, find_weir
 from weir_lab.bench.running import Executables
 from weir_lab.bench.sweep.live import Shown
+from weir_lab.bench.sweep.locks import locked
 from weir_lab.bench.sweep.run import Wanted
-from weir_lab.bench.sweep.sets import listed, part_of, parts_named, plan_parts, read_reasons, run_parts, take_files
+from weir_lab.bench.sweep.sets import (
+    listed,
+    part_of,
+    parts_named,
+    parts_with,
+    plan_parts,
+    read_reasons,
+    run_parts,
+    take_files,
+)
 from weir_lab.bench.sweep.whole_night import forecast, whole_night
 from weir_lab.bench.testbeds import TestbedKind
 from weir_lab.cli.studies import PACE_HELP
 from weir_lab.design.whole.sets import EVENT_SUFFIX, known_sets
-from weir_lab.errors import StudyError
+from weir_lab.errors import ReportError, StoppedError, StudyError
 from weir_lab.records import read_run, write_text
 from weir_lab.records.tables.quotas import quota_text
 from weir_lab.report.page.html import html_page
@@ -37,8 +49,9 @@ from weir_lab.report.single.report import of_a_sweep, verify_sweep
 from weir_lab.theory.units import count_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from weir_lab.bench.sweep.sets import Part, Progress
     from weir_lab.design.whole.sets import StudySet
     from weir_lab.report.page.blocks import Report
     from weir_lab.report.sets.stories import Earlier
@@ -85,7 +98,8 @@ def study(
     sweeps: Annotated[
         str | None,
         typer.Option(
-            help="Make runs only of these sweeps, names as --list has them, commas between. Cores of a large machine can have some each"
+            help="Make runs only of these sweeps, names as --list has them, commas between. Cores of a large machine can have some "
+            "each, with another --out"
         ),
     ] = None,
     only: Annotated[
@@ -136,42 +150,83 @@ def study(
         raise StudyError("--only and --lane part the work at the pace night: give --pace night, or --part or --sweeps.")
     if runs_only and (report_only or strict):
         raise StudyError("--runs-only writes no report: leave out --report-only and --strict, or --runs-only.")
+    if minutes is not None and not 0.0 < minutes < math.inf:
+        raise StudyError(f"--minutes: {minutes:g} is no time to work in. Give more than 0, or leave it out for no end.")
+
+    def choose(parts: list[Part]) -> list[Part]:
+        chosen = part_of(parts, part, _PART_S) if part is not None else parts
+        chosen = chosen if sweeps is None else parts_named(chosen, sweeps)
+        return chosen if only is None else parts_with(chosen, only, pace)
+
     if list_parts:
-        for line in forecast(set_path, root) if at_night else listed(set_path, root, pace):
+        for line in forecast(set_path, root, choose, only) if at_night else listed(set_path, root, pace, choose):
             console.print(line, markup=False)
         return
     if at_night and testbed is TestbedKind.NETNS and not report_only:
         _require_delays(console)
-    study_set = take_files(set_path, root)
-    parts = plan_parts(study_set, root, pace)
-    left: tuple[str, ...] = ()
-    if not report_only:
-        chosen = part_of(parts, part, _PART_S) if part is not None else parts
-        chosen = chosen if sweeps is None else parts_named(chosen, sweeps)
-        shown = Shown(console, _quotas_of(study_set))
+    left: list[str] = []
+    lacking: tuple[str, ...] = ()
+    if report_only:
+        study_set = take_files(set_path, root)
+        plan_parts(study_set, root, pace)  # writes the files of variants beside the others
+    else:
         wanted = Wanted(pace, only=only, testbed=testbed, hosts=hosts, lane=lane)
         programs = Executables(find_weir(binary).absolute(), memcached)
-
-        def say(text: str) -> None:
-            console.print(text, markup=False, soft_wrap=True)
-
-        with shown.watching():
-            if at_night:
-                for line in forecast(set_path, root, {one.name for one in chosen}):
-                    say(line)
-                quoted = [file for file in study_set.files if study_set.headline(file)]
-                progress = whole_night(chosen, root, programs, wanted, shown, headline=quoted, minutes=minutes, say=say)
-            else:
-                progress = run_parts(chosen, root, programs, wanted, shown, minutes=minutes, say=say)
-        left = (*progress.left, *(one.name for one in parts if one not in chosen and not one.folder.exists()))
+        root.mkdir(parents=True, exist_ok=True)
+        # Two at once would write each other's files and reasons over, and take each other's sweeps for such that cannot run here.
+        with locked(root), _stopping():
+            study_set = take_files(set_path, root)
+            parts = plan_parts(study_set, root, pace)
+            chosen = choose(parts)
+            before = forecast(set_path, root, choose, only) if at_night else []
+            progress = _made(study_set, root, chosen, programs, wanted, minutes, console, before)
+        lacking = tuple(dict.fromkeys(progress.lacking))
+        left = [*progress.left, *(one.name for one in parts if one not in chosen and not one.folder.exists())]
+    if lacking:
+        console.print(f"Without all of their runs, for the reasons above: {', '.join(lacking)}.", markup=False)
     if left:
         console.print(f"Not made yet: {', '.join(left)}. The same command goes on from here.", markup=False)
     if runs_only:
         console.print("No report was written; the same command with --report-only writes it.")
     else:
-        _write_report(study_set, root, pace, testbed, strict=strict)
-    if left:
+        with _stopping():
+            _write_report(study_set, root, pace, testbed, strict=strict)
+    if left or lacking:
         raise typer.Exit(3)
+
+
+def _made(
+    study_set: StudySet,
+    root: Path,
+    parts: list[Part],
+    programs: Executables,
+    wanted: Wanted,
+    minutes: float | None,
+    console: Console,
+    before: list[str],
+) -> Progress:
+    """The runs that are missing, with what is said meanwhile; lines that come ``before`` them first."""
+    shown = Shown(console, _quotas_of(study_set))
+
+    def say(text: str) -> None:
+        console.print(text, markup=False, soft_wrap=True)
+
+    with shown.watching():
+        for line in before:
+            say(line)
+        if wanted.pace != "night":
+            return run_parts(parts, root, programs, wanted, shown, minutes=minutes, say=say)
+        quoted = [file for file in study_set.files if study_set.headline(file)]
+        return whole_night(parts, root, programs, wanted, shown, headline=quoted, minutes=minutes, say=say)
+
+
+@contextmanager
+def _stopping() -> Iterator[None]:
+    """An interrupt ends it as other commands end, with the sentence that says so."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise StoppedError from None
 
 
 def _write_report(study_set: StudySet, root: Path, pace: str, testbed: TestbedKind, *, strict: bool) -> None:
@@ -226,6 +281,8 @@ def verify_report(
     ] = None,
 ) -> None:
     """Compute every number of a report again from its raw or its kept records. Status 3 if one differs."""
+    if not holds_records(report):
+        _require_file(report)
     if records is None and not holds_records(report) and not report.with_suffix(".json").exists():
         records = records_of(report)
     if records is not None or holds_records(report):
@@ -241,6 +298,15 @@ def verify_report(
     typer.echo(f"{found.numbers:,} numbers computed again, {count_text(len(found.differences), 'difference')}")
     if found.differences:
         raise typer.Exit(3)
+
+
+def _require_file(report: Path) -> None:
+    """A page or a twin has a name; of a folder nobody knows which of its reports is meant."""
+    if not report.is_dir():
+        return
+    pages = sorted(str(file) for file in report.glob("*.html") if file.with_suffix(".json").exists())
+    there = f"It has {', '.join(pages)}" if pages else "None lies in it"
+    raise ReportError(f"{report} is a folder. Name the page or the twin of a report: {there}.")
 
 
 def keep_records(
@@ -276,6 +342,8 @@ def compare_reports(
     new: Annotated[Path, typer.Argument(metavar="NEW", help="A later report of the same study")],
 ) -> None:
     """Name the conclusions that changed from one report to another. Status 3 if any did."""
+    for report in (old, new):
+        _require_file(report)
     found = changes(read_twin(old), read_twin(new))
     for change in found:
         typer.echo(change)

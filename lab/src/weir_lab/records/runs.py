@@ -225,19 +225,33 @@ def read_runs(sweep: Path) -> tuple[list[Run], list[Path]]:
 
 def read_run_metas(sweep: Path) -> list[tuple[Path, RunMeta]]:
     """What all finished runs say about themselves, without their measurements, each with its folder."""
-    return [(file.parent, read_json(file, RunMeta)) for file in sorted(runs_folder(sweep).glob("*/run.json"))]
+    return [(file.parent, _read_meta(file.parent)) for file in sorted(runs_folder(sweep).glob("*/run.json"))]
 
 
 def read_run(folder: Path) -> Run:
     """Read one run folder."""
-    meta = read_json(folder / "run.json", RunMeta)
+    meta = _read_meta(folder)
     try:
         return read_measurements(folder, meta)
-    except RecordError:
+    except RecordError as error:
         if meta.verdict.valid:
-            raise
+            raise _in_the_way(folder, error) from error
         # A failed run may have left damaged records; it is kept and shown, but nothing is computed from it.
         return Run(folder, meta, None, None, None, None, None)
+
+
+def _read_meta(folder: Path) -> RunMeta:
+    try:
+        return read_json(folder / "run.json", RunMeta)
+    except RecordError as error:
+        raise _in_the_way(folder, error) from error
+
+
+def _in_the_way(folder: Path, error: RecordError) -> RecordError:
+    """A finished run that cannot be read stops every command on its sweep; nothing but its owner may take it away."""
+    return RecordError(
+        f"{error} To have it made again, move {folder} out of {folder.parent}, and give the same command."
+    )
 
 
 def read_measurements(folder: Path, meta: RunMeta) -> Run:

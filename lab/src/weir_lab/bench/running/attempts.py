@@ -43,7 +43,7 @@ class Bench:
     abilities: Abilities | None
     profile: bool
     usual_ns: float | None = None
-    """The yardstick's median in this study; ``None`` while too few runs are there to say."""
+    """The yardstick's median over the last attempts of this study; ``None`` while too few are there to say."""
 
 
 def make_attempt(

@@ -24,12 +24,14 @@ from weir_lab.design import (
     block,
     cells_of,
     content_sha256,
+    load_study,
     parse_study,
     scheduled_like,
 )
 from weir_lab.errors import RecordError, StudyError, TestbedError
 from weir_lab.records import Run, Verdict, read_run, read_run_metas, runs_folder, write_text
 from weir_lab.records.progress import CellProgress, refined_cells, repetitions_least, values_of
+from weir_lab.records.tables.found import attempts_by_content
 from weir_lab.records.windows import Cut
 from weir_lab.theory.stats import Decision
 
@@ -39,7 +41,16 @@ if TYPE_CHECKING:
 
     from weir_lab.design import Cell, Level
 
-__all__ = ["Observer", "SweepAtWork", "SweepOutcome", "parsed", "selects"]
+__all__ = [
+    "Observer",
+    "SweepAtWork",
+    "SweepOutcome",
+    "cells_asked",
+    "parsed",
+    "pause_while_busy",
+    "require_selected",
+    "selects",
+]
 
 # Runs that fail one after the other fail for one reason, and the next ones would, too.
 _GIVEN_UP_IN_A_ROW_MAX = 3
@@ -49,6 +60,9 @@ _LANE = 1000
 
 # The longest pause after an attempt that a busy machine spoiled; the first is 2 s, and each is twice as long as the one before.
 _BUSY_PAUSE_MAX_S = 15.0
+
+# A message names no more cells than this: a study may have hundreds.
+_NAMED_MAX = 12
 
 
 class Observer(Protocol):
@@ -79,6 +93,8 @@ class SweepOutcome:
     out_of_budget: bool
     answers: tuple[str, ...] = ()
     """What a study with ``find`` has found, a sentence per cell."""
+    held_back: int = 0
+    """Where ``extend`` added nothing: runs that were asked for before and were not there yet."""
 
 
 class SweepAtWork:
@@ -169,8 +185,7 @@ class SweepAtWork:
                 self._in_a_row = 0
                 return
             if verdict.busy and attempt < self.study.plan.attempts:
-                # What keeps a machine busy takes seconds; attempts at once would all meet it.
-                time.sleep(min(2.0**attempt, _BUSY_PAUSE_MAX_S))
+                pause_while_busy(attempt)
         cell.given_up.add(run.repetition)
         self._in_a_row += 1
         if self._in_a_row == _GIVEN_UP_IN_A_ROW_MAX:
@@ -205,11 +220,35 @@ class SweepAtWork:
     def new_block(self, cells: Sequence[tuple[Cell, float | None]]) -> list[ScheduledRun]:
         """Runs of a block that was not there before, with the measured phase of each where it is not the plan's."""
         self._last_block += 1
+        if self._last_block // _LANE != self.lane:
+            raise StudyError(
+                f"{self._sweep}: all {_LANE - 1} blocks of lane {self.lane} are made. Go on with a --lane that has none there, or in "
+                "another --out."
+            )
         runs = []
         for cell, measured_s in cells:
             self._last_position += 1
             runs.append(ScheduledRun(cell, self._last_block, self._last_position, measured_s))
         return runs
+
+    def untried(self) -> int:
+        """Runs of the cells that are there, asked for by now, with neither a valid attempt nor all of their failed ones."""
+        known = attempts_by_content(read_run_metas(self._sweep))
+        count, cells = 0, [cell.cell for cell in self._cells.values()]
+        for repetition in range(1, self.study.plan.repetitions_max + self.study.extended + 1):
+            for run in block(self.study, cells, repetition):
+                if self._needs(run):
+                    made = known.get(content_sha256(self.study, run, self._identity))
+                    count += made is None or made.invalid < self.study.plan.attempts
+        return count
+
+    def is_of(self, study: Study, identity: dict[str, str]) -> bool:
+        """Whether this is the work at a study with these programs, so that its runs count for it."""
+        return self.study == study and self._identity == identity
+
+    def look_again(self) -> None:
+        """Take up what others have made meanwhile: their blocks are used up, and their runs need not be made."""
+        self._reused += self._take_up([cell.cell for cell in self._cells.values()])
 
     def stages(self) -> Iterator[None]:
         """The design; then, each time when it is asked for the next one, a refinement around the best of what the stages before it knew.
@@ -249,9 +288,13 @@ class SweepAtWork:
         """Learn of the cells, and of their valid runs that are there already; how many those are."""
         self._cells |= {cell.name: CellProgress(cell) for cell in cells if cell.name not in self._cells}
         metas = read_run_metas(self._sweep)
-        there = {meta.content_sha256: folder for folder, meta in metas if meta.verdict.valid}
-        # Blocks of attempts that failed are used up, too: a block is a time.
-        ours = [meta for _, meta in metas if self.lane in (0, meta.repetition // _LANE)]
+        there: dict[str, Path] = {}
+        # Of two runs of one content the first counts, as in tables and reports.
+        for made_in, meta in sorted(metas, key=lambda pair: pair[1].started_unix_ns):
+            if meta.verdict.valid:
+                there.setdefault(meta.content_sha256, made_in)
+        # Blocks of attempts that failed are used up, too: a block is a time. Those of other lanes may be made elsewhere just now.
+        ours = [meta for _, meta in metas if meta.repetition // _LANE == self.lane]
         self._last_block = max((meta.repetition for meta in ours), default=self.lane * _LANE)
         self._last_position = max((meta.position for meta in ours), default=self.lane * _LANE * _LANE)
         names, found = {cell.name for cell in cells}, 0
@@ -295,6 +338,35 @@ def selects(only: str, cell: Cell) -> bool:
         return bool(expression.evaluate(lambda name: _value(cell.settings, name)))
     except ExpressionError as error:
         raise StudyError(f"--only: {error}") from error
+
+
+def cells_asked(study: Study, sweep: Path) -> list[Cell]:
+    """The cells of a study, with those that refinement has added in its sweep."""
+    cells = {cell.name: cell for cell in cells_of(study)}
+    try:
+        kept = load_study(sweep / "study.toml")
+    except StudyError:  # not made yet, or not sound: whoever opens the sweep says so
+        return list(cells.values())
+    if kept.pace == study.pace:
+        cells |= {cell.name: cell for cell in cells_of(kept)}
+    return list(cells.values())
+
+
+def require_selected(only: str, cells: Sequence[Cell]) -> None:
+    """An ``--only`` that means no cell is a slip: hours would pass, and nothing be made."""
+    if any(selects(only, cell) for cell in cells):
+        return
+    names = [cell.name for cell in cells]
+    more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
+    raise StudyError(
+        f"--only: {only!r} means none of the cells. There are: {', '.join(names[:_NAMED_MAX])}{more}. Give a pattern of names, or a "
+        "condition such as 'servers == 5'."
+    )
+
+
+def pause_while_busy(attempt: int) -> None:
+    """Wait before the next attempt: what keeps a machine busy takes seconds, and attempts at once would all meet it."""
+    time.sleep(min(2.0**attempt, _BUSY_PAUSE_MAX_S))
 
 
 def _key(levels: dict[str, Level]) -> frozenset[tuple[str, Level]]:

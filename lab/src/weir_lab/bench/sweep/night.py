@@ -33,21 +33,43 @@ if TYPE_CHECKING:
 
     from weir_lab.bench.sweep.at_work import SweepAtWork
     from weir_lab.design import Cell, Night, Study
+    from weir_lab.records import Verdict
     from weir_lab.records.progress import CellProgress
 
-__all__ = ["Clock", "Speeds", "aims_of", "block_of_need", "first_block", "reach_of", "run_one_night", "seconds_to_come"]
+__all__ = [
+    "BusyMachineError",
+    "Clock",
+    "Speeds",
+    "aims_of",
+    "block_of_need",
+    "first_block",
+    "reach_of",
+    "run_one_night",
+    "seconds_to_come",
+]
 
 _RESPONSES = (Response.THROUGHPUT, Response.MEAN_RESPONSE_TIME)
 # Factors that say how many clients there are, along which a curve has its maximum.
 _POPULATIONS = ("clients", "clients_per_thread", "depth")
 # With fewer yardsticks a median says little of what is usual.
 _USUAL_MIN = 5
+# The last ones say what is usual. A machine that became faster or slower for good is the usual one after more than half of this number.
+_USUAL_MAX = 50
 # Runs of different cells that fail one after the other, and not for a busy machine, fail for one reason.
 _FAILED_IN_A_ROW_MAX = 3
 # A run beside a busy machine is tried again at once this often; later its cell asks again, if it still lacks.
 _BUSY_TRIES = 2
+# After this many attempts beside a busy machine, one after the other, the night ends: each costs a folder, and tells nothing. More than it
+# takes until another speed of the machine is the usual one.
+_BUSY_IN_A_ROW_MAX = 40
+# Before, each attempt waits twice as long as the one before it, up to this.
+_BUSY_PAUSE_MAX_S = 15.0
 # This number of cells with runs connects a first block that was cut short with what is left of it.
 _LINKS = 2
+
+
+class BusyMachineError(TestbedError):
+    """The machine has been busy for so long that no sweep of this night would get a run."""
 
 
 @dataclass
@@ -70,12 +92,16 @@ class Clock:
 class Speeds:
     """Yardsticks of a study's attempts on a machine like this one: what is usual. Busy attempts count, or nobody would learn of a change.
 
-    A study may go on on another machine, and there another speed is usual.
+    The last ones count alone: a machine that became faster for good is not measured against what it was. A study may go on on another
+    machine, and there another speed is usual.
     """
 
-    known_ns: list[float] = field(default_factory=list)
     dropped: int = 0
     """Attempts that were invalid for a busy machine alone."""
+    busy_in_a_row: int = 0
+    """Of those, the last ones without any other between them."""
+    _known: list[tuple[int, float]] = field(default_factory=list)
+    """When, and what the yardstick took."""
     _machine: dict[str, str | int | float] = field(default_factory=machine_facts)
 
     def read(self, sweep: Path) -> None:
@@ -83,21 +109,29 @@ class Speeds:
         for folder, meta in read_run_metas(sweep):
             self.dropped += meta.verdict.busy
             if (meta.verdict.valid or meta.verdict.busy) and meta.machine == self._machine:
-                self.note(folder)
+                self._note(folder, meta.started_unix_ns)
+        self._known.sort()
 
-    def note(self, folder: Path) -> None:
-        """Take up one attempt."""
+    def heard(self, verdict: Verdict, folder: Path) -> None:
+        """Take up an attempt that was made just now."""
+        self.dropped += verdict.busy
+        self.busy_in_a_row = self.busy_in_a_row + 1 if verdict.busy else 0
+        if verdict.valid or verdict.busy:
+            self._note(folder, time.time_ns())
+
+    def _note(self, folder: Path, unix_ns: int) -> None:
         try:
             slowness_ns = read_json(folder / "cpu.json", CpuRecord).slowness_ns()
         except RecordError:
             return
         if slowness_ns is not None:
-            self.known_ns.append(slowness_ns)
+            self._known.append((unix_ns, slowness_ns))
 
     @property
     def usual_ns(self) -> float | None:
-        """Their median; ``None`` while there are too few."""
-        return statistics.median(self.known_ns) if len(self.known_ns) >= _USUAL_MIN else None
+        """The median of the last ones; ``None`` while there are too few."""
+        last = [slowness_ns for _, slowness_ns in self._known[-_USUAL_MAX:]]
+        return statistics.median(last) if len(last) >= _USUAL_MIN else None
 
 
 def aims_of(study: Study, cells: Sequence[CellProgress], *, headline: bool) -> dict[str, Aim]:
@@ -210,16 +244,16 @@ def _made(work: SweepAtWork, cells: Sequence[Cell], long: set[str], clock: Clock
     longer_s = night.headline_s - study.plan.measured_s
     runs = work.new_block([(cell, night.headline_s if cell.name in long and longer_s > 0 else None) for cell in cells])
     for run in runs:
-        if not clock.has(expected_seconds(study) + (longer_s if run.measured_s is not None else 0.0)):
-            work.count(out_of_budget=True)
-            return False
-        work.count(made=1)
+        seconds = expected_seconds(study) + (longer_s if run.measured_s is not None else 0.0)
         valid, failed = False, 0
         for attempt in range(1, max(study.plan.attempts, _BUSY_TRIES) + 1):
+            if not clock.has(seconds):
+                work.count(out_of_budget=True)
+                return False
+            work.count(made=attempt == 1)
             verdict, folder = work.try_once(run, attempt, speeds.usual_ns)
-            speeds.dropped += verdict.busy
-            if verdict.valid or verdict.busy:
-                speeds.note(folder)
+            speeds.heard(verdict, folder)
+            _endure(study, speeds, clock)
             valid = verdict.valid
             failed += not valid and not verdict.busy
             if valid or (verdict.busy and attempt >= _BUSY_TRIES) or attempt >= study.plan.attempts:
@@ -235,6 +269,17 @@ def _made(work: SweepAtWork, cells: Sequence[Cell], long: set[str], clock: Clock
                 "same command again."
             )
     return True
+
+
+def _endure(study: Study, speeds: Speeds, clock: Clock) -> None:
+    """On a machine that stays busy wait a little before the next attempt; one that is busy for too long ends the night."""
+    if speeds.busy_in_a_row >= _BUSY_IN_A_ROW_MAX:
+        raise BusyMachineError(
+            f"{study.name}: the machine was busy in {speeds.busy_in_a_row} attempts in a row. Wait until it is quiet (the last verdicts "
+            "say what was busy), then run the same command again."
+        )
+    if speeds.busy_in_a_row > _BUSY_TRIES:
+        time.sleep(min(2.0 ** (speeds.busy_in_a_row - _BUSY_TRIES), _BUSY_PAUSE_MAX_S, clock.left_s))
 
 
 def _shuffled(work: SweepAtWork, cells: list[Cell]) -> list[Cell]:

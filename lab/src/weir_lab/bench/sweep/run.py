@@ -6,10 +6,9 @@ stays, and a new folder is made beside it. What a run is, and when it is the sam
 
 from __future__ import annotations
 
-import fcntl
 import time
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weir_lab.bench.planning import chosen_testbed, machines_of, missing_here
@@ -17,8 +16,17 @@ from weir_lab.bench.programs.identity import identify_programs
 from weir_lab.bench.programs.subjects import WEIR, abilities_of, asks_for_more
 from weir_lab.bench.running import Executables, missing_profiler, target_versions
 from weir_lab.bench.running.attempts import Bench
-from weir_lab.bench.sweep.at_work import Observer, SweepAtWork, SweepOutcome, parsed, selects
+from weir_lab.bench.sweep.at_work import (
+    Observer,
+    SweepAtWork,
+    SweepOutcome,
+    cells_asked,
+    parsed,
+    require_selected,
+    selects,
+)
 from weir_lab.bench.sweep.finding import find_capacities
+from weir_lab.bench.sweep.locks import locked
 from weir_lab.bench.sweep.night import Clock, run_one_night
 from weir_lab.bench.testbeds import TestbedKind, open_testbed
 from weir_lab.design import (
@@ -36,12 +44,14 @@ from weir_lab.records import (
     write_text,
 )
 from weir_lab.records.tables.summary import write_tables
+from weir_lab.theory.units import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from weir_lab.bench.programs.subjects import Abilities
+    from weir_lab.records.tables.found import Finding
 
 __all__ = ["Observer", "SweepOutcome", "Wanted", "opened", "run_study", "selects"]
 
@@ -69,11 +79,21 @@ def run_study(
     wanted: Wanted | None = None,
 ) -> SweepOutcome:
     """Make all runs of a study that are not there yet."""
-    wanted = wanted or Wanted()
+    wanted, held_back = wanted or Wanted(), 0
+    given = load_study(study_path, wanted.pace)
+    if wanted.extend:
+        _require_repetitions(given)
+    if wanted.only is not None:
+        require_selected(wanted.only, cells_asked(given, sweep))
     with opened(study_path, sweep, executables, command, wanted) as (study, bench):
         if study.find is not None:
             return _found(study, sweep, bench, observer, wanted)
         made = SweepAtWork(study, sweep, bench.identity, observer, wanted.only)
+        if wanted.extend:
+            held_back = made.untried()
+            if not held_back:
+                study = _extended(study, sweep, wanted.extend)
+                made = SweepAtWork(study, sweep, bench.identity, observer, wanted.only)
         made.bench = bench
         try:
             if study.plan.night is not None:
@@ -83,7 +103,7 @@ def run_study(
                 made.run_all()
         finally:
             write_tables(sweep, made.study, bench.identity)
-    return made.outcome()
+    return replace(made.outcome(), held_back=held_back)
 
 
 @contextmanager
@@ -100,7 +120,7 @@ def opened(
     programs |= target_versions(given.targets) if kind is not TestbedKind.HOSTS else {}
     runs_folder(sweep).mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        _lock(stack.enter_context((sweep / ".lock").open("w")).fileno(), sweep)
+        stack.enter_context(locked(sweep))
         for left in sweep.glob("*.part"):
             left.unlink()  # a write that was cut short
         study = _adopt(study_path, sweep / "study.toml", wanted, kind)
@@ -110,6 +130,29 @@ def opened(
             hashes |= target_versions(study.targets, testbed.version_of)
         write_json(sweep / "sweep.json", SweepMeta(executables=hashes, command=command))
         yield study, Bench(testbed, executables, hashes, abilities, wanted.profile)
+
+
+def _require_repetitions(study: Study) -> None:
+    """Refuse to add repetitions where none are counted: nothing would be made, and the study beside the runs would say otherwise."""
+    if study.find is not None:
+        raise StudyError(
+            f"{study.name} looks for a rate, and a search has no repetitions. For a narrower interval raise search.runs_max in its study "
+            "file and give `weir-lab run` again (docs/measure/find.md)."
+        )
+    if study.plan.night is not None:
+        raise StudyError(
+            f"{study.name} was made at the pace night, where each cell gets the runs that its aim takes. Make the aims in [plan.night] "
+            "narrower and give the command of the night again (docs/measure/nights.md), or run another pace."
+        )
+
+
+def _extended(study: Study, sweep: Path, repetitions: int) -> Study:
+    """The study with repetitions more, kept beside its runs before any of them is made."""
+    copy = sweep / "study.toml"
+    text = amended(copy.read_text(encoding="utf-8"), extended=study.extended + repetitions)
+    added = parsed(text, copy)
+    write_text(copy, text)
+    return added
 
 
 def _found(study: Study, sweep: Path, bench: Bench, observer: Observer, wanted: Wanted) -> SweepOutcome:
@@ -131,8 +174,15 @@ def _found(study: Study, sweep: Path, bench: Bench, observer: Observer, wanted: 
         [],
         [one.cell.name for one in found.findings if one.verdict_text() == "not converged"],
         found.out_of_budget,
-        tuple(one.sentence() for one in found.findings),
+        tuple(one.sentence() + _unmeasured(one) for one in found.findings),
     )
+
+
+def _unmeasured(finding: Finding) -> str:
+    """A rate counts as missed, too, where nothing was measured: whoever reads the answer should know."""
+    count = sum(probe.folder is None for probe in finding.probes)
+    counts = "counts" if count == 1 else "count"
+    return f"; {count_text(count, 'run')} without a valid attempt {counts} as missed" if count else ""
 
 
 def _abilities(study: Study, executables: Executables, wanted: Wanted, kind: TestbedKind) -> Abilities | None:
@@ -163,7 +213,7 @@ def _unprofilable(study: Study, kind: TestbedKind) -> list[str]:
 
 
 def _adopt(study_path: Path, copy: Path, wanted: Wanted, kind: TestbedKind) -> Study:
-    """Keep the study beside its runs as it is run now: at its pace, with what was added to it before and now."""
+    """Keep the study beside its runs as it is run now: at its pace, with what was added to it before."""
     given = load_study(study_path, wanted.pace)
     kept = load_study(copy) if copy.exists() else None
     if kept is not None and kept.name != given.name:
@@ -176,18 +226,9 @@ def _adopt(study_path: Path, copy: Path, wanted: Wanted, kind: TestbedKind) -> S
         study_path.read_text(encoding="utf-8"),
         pace=given.pace,
         testbed=kind if kind != given.testbed else None,
-        extended=max(before, given.extended) + wanted.extend,
+        extended=max(before, given.extended),
         refined=refined,
     )
     study = parsed(text, copy)
     write_text(copy, text)
     return study
-
-
-def _lock(descriptor: int, sweep: Path) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        raise TestbedError(
-            f"{sweep}: another weir-lab runs in this folder. Wait for it, or give another --out."
-        ) from error

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weir_lab.bench.planning import duration_text, estimate
+from weir_lab.bench.sweep.at_work import cells_asked, require_selected, selects
+from weir_lab.bench.sweep.locks import LockedError
 from weir_lab.bench.sweep.run import Wanted, run_study
 from weir_lab.bench.testbeds import TestbedKind
 from weir_lab.design import cells_of, load_study, parse_study
@@ -29,22 +31,30 @@ if TYPE_CHECKING:
     from weir_lab.bench.sweep.run import Observer
 
 __all__ = [
+    "PART_ERRORS",
     "Part",
     "Progress",
+    "is_reason",
     "listed",
     "part_of",
+    "parts_elsewhere",
     "parts_named",
+    "parts_with",
     "plan_parts",
     "read_reasons",
     "reason_key",
     "reason_of",
     "run_parts",
     "take_files",
+    "unread_line",
     "valid_runs",
     "write_reasons",
 ]
 
 _REASONS = "reasons.json"
+
+PART_ERRORS = (TestbedError, StudyError, RecordError)
+"""What keeps one sweep of a study from being made, and no other."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +80,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Progress:
-    """What came of the parts: those made, those left for the next time, and those that cannot run here with the reason."""
+    """What came of the parts: those made, those left for the next time, and by file why some cannot run here (now or in a call before)."""
 
     made: tuple[str, ...]
     left: tuple[str, ...]
     refused: dict[str, str]
+    lacking: tuple[str, ...] = ()
+    """Those that were tried, and lack runs all the same: passed over, without a valid attempt, or at the end of their own budget."""
 
 
 def take_files(set_path: Path, root: Path) -> StudySet:
@@ -107,20 +119,36 @@ def plan_parts(study_set: StudySet, root: Path, pace: str) -> list[Part]:
     return parts
 
 
-def listed(set_path: Path, root: Path, pace: str) -> list[str]:
-    """Every sweep with what it takes from nothing and how many of its runs are in `root` by now. Nothing is written."""
+def listed(
+    set_path: Path, root: Path, pace: str, choose: Callable[[list[Part]], list[Part]] = lambda parts: parts
+) -> list[str]:
+    """Every sweep that is chosen, with what it takes from nothing and how many of its runs are in `root` by now. Nothing is written."""
     # Files of variants are made from those of the set: somewhere else, so that the folder of the study stays as it is.
     with tempfile.TemporaryDirectory(prefix="weir-list-") as folder:
         scratch = Path(folder)
-        parts = plan_parts(take_files(set_path, scratch), scratch, pace)
+        parts = choose(parts_elsewhere(plan_parts(take_files(set_path, scratch), scratch, pace), scratch, root))
         lines, left_s = [], 0.0
         for part in parts:
             runs = estimate(load_study(part.path, pace)).runs_min
-            there = min(runs, valid_runs(root / part.folder.relative_to(scratch)))
+            try:
+                there = min(runs, valid_runs(part.folder))
+            except RecordError as error:
+                lines.append(unread_line(part, error))
+                continue
             left_s += part.seconds * (1.0 - there / runs)
             lines.append(f"{part.name:16} {duration_text(part.seconds):>8}  {there} of {count_text(runs, 'run')} made")
     whole = duration_text(sum(part.seconds for part in parts))
     return [*lines, f"in all {whole} or more, of which about {duration_text(left_s)} are left"]
+
+
+def parts_elsewhere(parts: Sequence[Part], planned: Path, root: Path) -> list[Part]:
+    """Parts that were planned in one folder, with their runs below another."""
+    return [replace(part, folder=root / part.folder.relative_to(planned)) for part in parts]
+
+
+def unread_line(part: Part, error: RecordError) -> str:
+    """A line of a list, for a sweep of which nothing can be said."""
+    return f"{part.name:16} cannot be read: {error}"
 
 
 def part_of(parts: Sequence[Part], number: int, seconds: float) -> list[Part]:
@@ -146,6 +174,13 @@ def parts_named(parts: Sequence[Part], names: str) -> list[Part]:
     return [part for part in parts if part.name in wanted]
 
 
+def parts_with(parts: Sequence[Part], only: str, pace: str) -> list[Part]:
+    """Those that have cells which ``--only`` means; none at all is an error."""
+    cells = {part.name: cells_asked(load_study(part.path, pace), part.folder) for part in parts}
+    require_selected(only, [cell for found in cells.values() for cell in found])
+    return [part for part in parts if any(selects(only, cell) for cell in cells[part.name])]
+
+
 def run_parts(
     parts: Sequence[Part],
     root: Path,
@@ -162,6 +197,7 @@ def run_parts(
     reasons = read_reasons(root)
     made: list[str] = []
     left: list[str] = []
+    lacking: list[str] = []
     waiting = [part for part in parts if not _complete(part, part.wanted(wanted))]
     for done in set(map(reason_key, parts)) - set(map(reason_key, waiting)):
         reasons.pop(done, None)
@@ -177,16 +213,30 @@ def run_parts(
         )
         try:
             outcome = run_study(part.path, part.folder, executables, ["weir-lab", "study"], observer, asked)
-        except (TestbedError, StudyError) as error:
-            reasons[reason_key(part)] = reason_of(error)
+        except PART_ERRORS as error:
+            if is_reason(error):
+                reasons[reason_key(part)] = reason_of(error)
+            lacking.append(part.name)
             say(f"{part.name}: passed over: {error}")
             continue
         reasons.pop(reason_key(part), None)
         made.append(part.name)
         if outcome.given_up:
             say(f"{part.name}: {len(outcome.given_up)} runs have no valid attempt; the report says which cells")
+        if outcome.out_of_budget:
+            say(f"{part.name}: its budget (plan.budget_s) is used up")
+        if outcome.given_up or outcome.out_of_budget:
+            lacking.append(part.name)
     write_reasons(root, reasons)
-    return Progress(tuple(made), tuple(left), reasons)
+    return Progress(tuple(made), tuple(left), reasons, tuple(lacking))
+
+
+def is_reason(error: LabError) -> bool:
+    """Whether an error says why a sweep cannot run on this machine, as the report then has it.
+
+    A folder that another weir-lab has just now is none, and neither is a damaged record: both are over when somebody has seen to them.
+    """
+    return not isinstance(error, (LockedError, RecordError))
 
 
 def read_reasons(root: Path) -> dict[str, str]:
@@ -227,12 +277,13 @@ def _complete(part: Part, wanted: Wanted) -> bool:
         return False  # the stop rule decides, run by run
     try:
         read_sweep(part.folder)
-    except RecordError:
+        metas = read_run_metas(part.folder)
+    except RecordError:  # none there yet; or damaged, which `run_study` says
         return False
     kept = load_study(part.folder / "study.toml")
     if (kept.pace, kept.testbed) != (wanted.pace, _kind(wanted.testbed) or kept.testbed):
         return False
-    valid = {(meta.cell, meta.repetition) for _, meta in read_run_metas(part.folder) if meta.verdict.valid}
+    valid = {(meta.cell, meta.repetition) for _, meta in metas if meta.verdict.valid}
     return all((cell.name, one) in valid for cell in cells_of(study) for one in range(1, study.plan.repetitions + 1))
 
 

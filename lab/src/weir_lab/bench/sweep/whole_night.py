@@ -9,27 +9,39 @@ from __future__ import annotations
 import math
 import tempfile
 import time
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weir_lab.bench.planning import duration_text, estimate, expected_seconds
 from weir_lab.bench.sweep.at_work import SweepAtWork
-from weir_lab.bench.sweep.night import Clock, Speeds, block_of_need, first_block, reach_of, seconds_to_come
+from weir_lab.bench.sweep.night import (
+    BusyMachineError,
+    Clock,
+    Speeds,
+    block_of_need,
+    first_block,
+    reach_of,
+    seconds_to_come,
+)
 from weir_lab.bench.sweep.run import opened, run_study
 from weir_lab.bench.sweep.sets import (
+    PART_ERRORS,
     Progress,
+    is_reason,
+    parts_elsewhere,
     plan_parts,
     read_reasons,
     reason_key,
     reason_of,
     take_files,
+    unread_line,
     valid_runs,
     write_reasons,
 )
 from weir_lab.design import load_study
-from weir_lab.errors import RecordError, StudyError, TestbedError
+from weir_lab.errors import RecordError, StudyError
 from weir_lab.records import read_sweep
 from weir_lab.records.tables.summary import write_tables
 from weir_lab.theory.units import count_text
@@ -42,6 +54,7 @@ if TYPE_CHECKING:
     from weir_lab.bench.sweep.run import Wanted
     from weir_lab.bench.sweep.sets import Part
     from weir_lab.design import Study
+    from weir_lab.errors import LabError
     from weir_lab.records.progress import CellProgress
 
 __all__ = ["Standing", "forecast", "forecast_lines", "standing_of", "whole_night"]
@@ -52,6 +65,8 @@ _TURN_S = 600.0
 _TURN_BLOCKS = 3
 # A study without needs (links, hash) that is so short comes first; longer ones (traces) behind the first blocks.
 _SHORT_S = 300.0
+# A change of what is usual that is worth a line.
+_MOVED_MIN = 0.05
 
 
 @dataclass(frozen=True)
@@ -116,6 +131,19 @@ class _Night:
     clock: Clock
     speeds: Speeds
     say: Callable[[str], None]
+    reasons: dict[str, str]
+    made: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    lacking: list[str] = field(default_factory=list)
+    usual_ns: float | None = None
+    """The yardstick that was usual when it was last spoken of."""
+
+    def passed_over(self, part: Part, error: LabError) -> None:
+        """A sweep that this night goes without."""
+        if is_reason(error):
+            self.reasons[reason_key(part)] = reason_of(error)
+        self.lacking.append(part.name)
+        self.say(f"{part.name}: passed over: {error}")
 
 
 class _Place:
@@ -131,7 +159,10 @@ class _Place:
         asked = self.part.wanted(self.night.wanted)
         command = ["weir-lab", "study"]
         with opened(self.part.path, self.part.folder, self.night.executables, command, asked) as (study, bench):
-            if self.work is None:
+            if self.work is not None and self.work.is_of(study, bench.identity):
+                # Nobody held the folder since the last turn: blocks that others made meanwhile must not be made again.
+                self.work.look_again()
+            else:
                 self.work = SweepAtWork(
                     study, self.part.folder, bench.identity, self.night.observer, asked.only, lane=asked.lane
                 )
@@ -162,64 +193,86 @@ def whole_night(
 ) -> Progress:
     """Make runs for some minutes, or until every cell is within its aim. ``headline``: files whose cells are all quoted."""
     clock = Clock(None if minutes is None else time.monotonic() + 60.0 * minutes)
-    speeds = Speeds()
-    night = _Night(executables, wanted, observer, clock, speeds, say)
-    for part in parts:
-        speeds.read(part.folder)
-    reasons = read_reasons(root)
-    left: list[str] = []
-    made: list[str] = []
+    speeds = _speeds_of(parts)
+    dropped_before = speeds.dropped
+    night = _Night(executables, wanted, observer, clock, speeds, say, read_reasons(root), usual_ns=speeds.usual_ns)
     needy = [part for part in parts if load_study(part.path, wanted.pace).plan.night is not None]
     alone = [part for part in parts if part not in needy]
     places = [_Place(part, night, part.file in headline) for part in needy]
-    runs_before = speeds.dropped
+    waiting = list(alone)
     try:
         for part in [one for one in alone if one.seconds <= _SHORT_S]:
-            _whole(part, night, reasons, made, left)
-        there: list[_Place] = []
+            waiting.remove(part)
+            _whole(part, night)
         for place in places:
-            begun = _first(place, reasons)
-            made += [place.part.name] if begun is not None else []
-            left += [place.part.name] if begun is False else []
-            there += [place] if begun is not None else []
-        for part in [one for one in alone if one.seconds > _SHORT_S]:
-            _whole(part, night, reasons, made, left)
-        left += _by_need(there, night)
+            _first(place)
+        for part in list(waiting):
+            waiting.remove(part)
+            _whole(part, night)
+        _by_need(places, night)
+    except BusyMachineError as error:
+        say(f"This night ends: {error}")
+        night.left += [part.name for part in waiting if _lacks_runs(part, night)]
     finally:
-        write_reasons(root, reasons)
+        write_reasons(root, night.reasons)
         say(
-            f"{speeds.dropped - runs_before} attempts of this night were dropped for a busy machine, {speeds.dropped} in all"
+            f"{speeds.dropped - dropped_before} attempts of this night were dropped for a busy machine, {speeds.dropped} in all"
         )
-    return Progress(tuple(made), tuple(dict.fromkeys(left)), reasons)
+    night.left += [one.part.name for one in places if one.part.name not in night.lacking and not one.standing().done]
+    return Progress(tuple(night.made), tuple(dict.fromkeys(night.left)), night.reasons, tuple(night.lacking))
 
 
-def standing_of(part: Part, folder: Path, *, headline: bool) -> Standing | None:
-    """How far a sweep is by the runs in ``folder``, made with any programs; ``None`` for a study without needs. Nothing is written."""
+def _speeds_of(parts: Sequence[Part]) -> Speeds:
+    speeds = Speeds()
+    for part in parts:
+        with suppress(RecordError):  # said when the sweep has its turn; the others need not wait for that
+            speeds.read(part.folder)
+    return speeds
+
+
+def standing_of(part: Part, *, headline: bool, only: str | None = None) -> Standing | None:
+    """How far a sweep is by the runs in its folder, made with any programs; ``None`` for a study without needs. Nothing is written."""
     study = load_study(part.path, "night")
     if study.plan.night is None:
         return None
     try:
-        identity = read_sweep(folder).executables
-        kept = load_study(folder / "study.toml")
+        identity = read_sweep(part.folder).executables
+        kept = load_study(part.folder / "study.toml")
     except (RecordError, StudyError):
         kept, identity = study, {}
-    work = SweepAtWork(kept if kept.pace == "night" else study, folder, identity, _Deaf(), None)
+    work = SweepAtWork(kept if kept.pace == "night" else study, part.folder, identity, _Deaf(), only)
     return _standing(part.name, work.study, work.cells, headline=headline)
 
 
-def forecast(set_path: Path, root: Path, names: Collection[str] | None = None) -> list[str]:
-    """What is there and what is to come, a line per sweep (only those of ``names``) and one for all. Nothing is written."""
+def forecast(
+    set_path: Path,
+    root: Path,
+    choose: Callable[[list[Part]], list[Part]] = lambda parts: parts,
+    only: str | None = None,
+) -> list[str]:
+    """What is there and what is to come, a line per sweep that is chosen and one for all. Nothing is written.
+
+    ``only`` is a part of the cells, as the command line has it.
+    """
+    standings: list[Standing | None] = []
+    read: list[Part] = []
+    there: list[int] = []
+    unread: list[str] = []
     # Files of variants are made from those of the set: somewhere else, so that the folder of the study stays as it is.
     with tempfile.TemporaryDirectory(prefix="weir-list-") as folder:
         scratch = Path(folder)
         study_set = take_files(set_path, scratch)
-        parts = [one for one in plan_parts(study_set, scratch, "night") if names is None or one.name in names]
-        folders = [root / part.folder.relative_to(scratch) for part in parts]
-        standings = [
-            standing_of(part, there, headline=study_set.headline(part.file))
-            for part, there in zip(parts, folders, strict=True)
-        ]
-    return forecast_lines(standings, parts, [valid_runs(there) for there in folders])
+        for part in choose(parts_elsewhere(plan_parts(study_set, scratch, "night"), scratch, root)):
+            try:
+                made = valid_runs(part.folder)
+                found = standing_of(part, headline=study_set.headline(part.file), only=only)
+            except RecordError as error:
+                unread.append(unread_line(part, error))
+                continue
+            standings.append(found)
+            read.append(part)
+            there.append(made)
+    return [*unread, *forecast_lines(standings, read, there)]
 
 
 def forecast_lines(standings: Sequence[Standing | None], parts: Sequence[Part], there: Sequence[int]) -> list[str]:
@@ -243,42 +296,44 @@ def forecast_lines(standings: Sequence[Standing | None], parts: Sequence[Part], 
     ]
 
 
-def _first(place: _Place, reasons: dict[str, str]) -> bool | None:
-    """The first block of a sweep: whether it is whole, ``None`` where it cannot run here."""
+def _first(place: _Place) -> None:
+    """The first block of a sweep, or why it cannot have one here."""
     night = place.night
     if not night.clock.has(expected_seconds(load_study(place.part.path, night.wanted.pace))):
-        return False
+        return
     try:
         with place.at_work() as work:
-            whole = first_block(work, night.clock, night.speeds, headline=place.headline)
-    except (TestbedError, StudyError) as error:
-        reasons[reason_key(place.part)] = reason_of(error)
-        night.say(f"{place.part.name}: passed over: {error}")
-        return None
-    reasons.pop(reason_key(place.part), None)
+            first_block(work, night.clock, night.speeds, headline=place.headline)
+    except BusyMachineError:
+        raise
+    except PART_ERRORS as error:
+        night.passed_over(place.part, error)
+        return
+    night.reasons.pop(reason_key(place.part), None)
+    night.made.append(place.part.name)
     night.say(f"{place.standing().line()}; {_left(night.clock)}")
-    return whole
 
 
-def _by_need(places: list[_Place], night: _Night) -> list[str]:
-    """Turns of sweeps by their neediest cell; names of those that still have needs at the end."""
-    waiting = [place for place in places if place.work is not None]
+def _by_need(places: Sequence[_Place], night: _Night) -> None:
+    """Turns of sweeps by their neediest cell, until no cell needs a run or the time is up."""
+    waiting = [place for place in places if place.work is not None and place.part.name not in night.lacking]
     while waiting:
         place = max(waiting, key=lambda one: one.standing().urgency)
         if place.standing().done:
-            return []
+            return
         try:
             made = _turn(place, night)
-        except (TestbedError, StudyError) as error:
+        except BusyMachineError:
+            raise
+        except PART_ERRORS as error:
             night.say(f"{place.part.name}: stops for this night: {error}")
             waiting.remove(place)
             continue
         if made is False:
-            break
+            return
         if made is None and not place.standing().done:
             waiting.remove(place)  # what it lacks has no valid attempt
         _tell(place, waiting, night)
-    return [place.part.name for place in places if not place.standing().done]
 
 
 def _turn(place: _Place, night: _Night) -> bool | None:
@@ -301,42 +356,58 @@ def _tell(place: _Place, places: Sequence[_Place], night: _Night) -> None:
     to_come = duration_text(sum(one.seconds for one in standings))
     night.say(f"{place.standing().line()}")
     night.say(f"in all {within} of {cells} cells within their aim, about {to_come} to come; {_left(night.clock)}")
+    usual_ns = night.speeds.usual_ns
+    moved = usual_ns / night.usual_ns - 1.0 if usual_ns is not None and night.usual_ns is not None else 0.0
+    if abs(moved) > _MOVED_MIN:
+        speed, times = ("slower", "longer") if moved > 0.0 else ("faster", "shorter")
+        night.say(
+            f"this machine is {speed} than it was: its yardstick takes {100.0 * abs(moved):.0f} % {times}, and that is what is usual now"
+        )
+    if abs(moved) > _MOVED_MIN or night.usual_ns is None:
+        night.usual_ns = usual_ns
 
 
 def _left(clock: Clock) -> str:
     return "no end given" if math.isinf(clock.left_s) else f"{duration_text(clock.left_s)} left of this night"
 
 
-def _whole(part: Part, night: _Night, reasons: dict[str, str], made: list[str], left: list[str]) -> None:
+def _whole(part: Part, night: _Night) -> None:
     """A study whose runs are made as they are written: links, keys, hours of traces."""
-    asked = part.wanted(night.wanted)
-    study = load_study(part.path, asked.pace)
-    wanted = estimate(study).runs_min
-    if _valid_now(part, study) >= wanted:
-        return
-    if not night.clock.has(part.seconds):
-        left.append(part.name)
-        night.say(f"{part.name}: takes {duration_text(part.seconds)}, and {_left(night.clock)}: another night")
-        return
-    night.say(f"{part.name}: {duration_text(part.seconds)}; {_left(night.clock)}")
     try:
-        run_study(part.path, part.folder, night.executables, ["weir-lab", "study"], night.observer, asked)
-    except (TestbedError, StudyError) as error:
-        reasons[reason_key(part)] = reason_of(error)
-        night.say(f"{part.name}: passed over: {error}")
+        if not _lacks_runs(part, night):
+            return
+        if not night.clock.has(part.seconds):
+            night.left.append(part.name)
+            night.say(f"{part.name}: takes {duration_text(part.seconds)}, and {_left(night.clock)}: another night")
+            return
+        night.say(f"{part.name}: {duration_text(part.seconds)}; {_left(night.clock)}")
+        outcome = run_study(
+            part.path,
+            part.folder,
+            night.executables,
+            ["weir-lab", "study"],
+            night.observer,
+            part.wanted(night.wanted),
+        )
+    except PART_ERRORS as error:
+        night.passed_over(part, error)
         return
-    reasons.pop(reason_key(part), None)
-    made.append(part.name)
+    night.reasons.pop(reason_key(part), None)
+    night.made.append(part.name)
+    if outcome.given_up or outcome.out_of_budget:
+        night.lacking.append(part.name)
 
 
-def _valid_now(part: Part, study: Study) -> int:
-    try:
-        identity = read_sweep(part.folder).executables
-    except RecordError:
-        return 0
+def _lacks_runs(part: Part, night: _Night) -> bool:
+    """Whether a study that is made as it is written has fewer valid runs than it asks for."""
+    study = load_study(part.path, night.wanted.pace)
     if not study.kind.runs_load:
-        return 0  # takes seconds; `run_study` finds what is there
-    return sum(len(cell.values) for cell in SweepAtWork(study, part.folder, identity, _Deaf(), None).cells)
+        return True  # takes seconds; `run_study` finds what is there
+    try:
+        cells = SweepAtWork(study, part.folder, read_sweep(part.folder).executables, _Deaf(), None).cells
+    except RecordError:  # none there yet; or damaged, which `run_study` says
+        return True
+    return sum(len(cell.values) for cell in cells) < estimate(study).runs_min
 
 
 def _standing(name: str, study: Study, cells: Sequence[CellProgress], *, headline: bool) -> Standing:
