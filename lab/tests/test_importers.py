@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from weir_lab.errors import RecordError
 from weir_lab.records.importers import (
@@ -106,7 +109,7 @@ NEW = (
 
 def test_memtier_text_is_read_and_its_cut_mean_replaced() -> None:
     (run,) = parse_memtier_text(HEAD + NEW)
-    assert (run.connections, run.seconds, run.faults) == (8, 10.0, ())
+    assert (run.connections, run.seconds, run.faults) == (8, 10.0, ("33.5 misses per second",))
     assert run.operations.keys() == {"set", "get", "all"}
     get, both = run.operations["get"], run.operations["all"]
     assert (get.throughput_rps, get.misses_per_s) == (18000.0, 33.5)
@@ -204,7 +207,7 @@ def document(**sections: Any) -> str:
 
 def test_memtier_json_is_read_with_means_from_sums_and_percentiles_from_the_histogram() -> None:
     (run,) = parse_memtier_json(document(ALL_STATS=section()))
-    assert (run.connections, run.seconds, run.faults) == (8, 2.0, ())
+    assert (run.connections, run.seconds, run.faults) == (8, 2.0, ("10 misses per second",))
     assert run.operations.keys() == {"set", "get", "all"}
     get = run.operations["get"]
     assert (get.count, get.throughput_rps, get.misses_per_s) == (1000, 500.0, 10.0)
@@ -242,6 +245,7 @@ def test_json_of_several_runs_gives_the_runs_and_not_their_summary() -> None:
 def test_connection_errors_interrupts_and_silence_are_said() -> None:
     broken = section()
     broken["Totals"]["Connection Errors"] = 3
+    broken["Gets"]["Misses/sec"] = broken["Totals"]["Misses/sec"] = 0.0
     broken["Runtime"]["Interrupted"] = "true"
     (run,) = parse_memtier_json(document(ALL_STATS=broken))
     assert run.faults == ("3 connection errors",)
@@ -264,3 +268,116 @@ def test_files_are_recognised_by_their_content(tmp_path: Path) -> None:
         read_results(tmp_path / "d")
     with pytest.raises(RecordError, match="cannot be read"):
         read_results(tmp_path / "absent")
+
+
+def test_a_run_whose_gets_find_nothing_is_unusable() -> None:
+    """Before, memtier on an empty server was a good run: its misses were copied, and never judged."""
+    full = section()
+    full["Gets"]["Misses/sec"] = full["Totals"]["Misses/sec"] = 0.0
+    (run,) = parse_memtier_json(document(ALL_STATS=full))
+    assert run.faults == ()
+    full["Gets"]["Misses/sec"] = 1000.0
+    (run,) = parse_memtier_json(document(ALL_STATS=full))
+    assert run.faults == ("1000 misses per second",)
+    (clean,) = parse_memtier_text(HEAD + NEW.replace("33.50", " 0.00"))
+    assert clean.faults == ()
+
+
+def test_lost_connections_in_the_text_make_a_run_unusable() -> None:
+    clean = HEAD + NEW.replace("33.50", " 0.00")
+    noise = "connection dropped.\n[RUN #1 10%]  100 ops\rConnection error: Connection refused\n"
+    (run,) = parse_memtier_text(noise + clean)
+    assert run.faults == ("connections were lost or refused: 2 lines say so",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"ALL STATS": []}',
+        '{"ALL STATS": 5, "run information": "x"}',
+        '{"ALL STATS": {"Totals": []}}',
+        '{"ALL STATS": {"Gets": {"Count": 5}}}',
+        '{"ALL STATS": ' + "[" * 20000,
+        '{"ALL STATS": {"Totals": {"Count": ' + "9" * 5000 + "}}}",
+        "{}",
+        "[1]",
+    ],
+)
+def test_json_of_another_form_is_refused_by_the_name_of_its_file(text: str) -> None:
+    """Before, AttributeError, ValueError or RecursionError."""
+    with pytest.raises(RecordError, match=r"^memtier\.json: "):
+        parse_memtier_json(text)
+
+
+def test_parts_of_another_form_are_left_out() -> None:
+    odd = section(Runtime=5)
+    odd["Gets"]["Percentile Latencies"] |= {"p9.9.9": 1.0, "p250": 1.0, "Histogram log format": [1]}
+    odd["Sets"]["Count"] = float("nan")
+    odd["Totals"]["Accumulated Latency"] = int("9" * 400)
+    text = document(ALL_STATS=odd).replace('{"Threads": 4', '{"Threads": 1e400')
+    (run,) = parse_memtier_json(text)
+    assert (run.connections, run.seconds) == (None, None)
+    assert run.operations["get"].percentiles_us.keys() == {50.0, 99.0}
+    assert run.operations["set"].count is None
+
+
+@pytest.mark.parametrize("key", ["999999999999", "-1", "x", "9" * 5000])
+def test_a_time_series_without_end_is_left_out(key: str) -> None:
+    """Before, a window for each second up to the largest key: memory without end."""
+    odd = section()
+    odd["Totals"]["Time-Serie"][key] = {"Count": 1, "Accumulated Latency": 1}
+    (run,) = parse_memtier_json(document(ALL_STATS=odd))
+    assert run.windows == ()
+    assert any("time series has another form" in doubt for doubt in run.doubts)
+    for series in ([1], "x", {"1": 5}):
+        odd["Totals"]["Time-Serie"] = series
+        assert parse_memtier_json(document(ALL_STATS=odd))[0].windows == ()
+
+
+def test_numbers_that_are_none_in_texts_end_in_no_traceback() -> None:
+    many = "9" * 5000
+    assert parse_memtier_text(HEAD.replace("4   ", many) + NEW)[0].connections is None
+    (run,) = parse_memtier_text(HEAD + NEW.replace("p99 Latency", "p9.9.9 Latency"))
+    assert run.operations["get"].percentiles_us.keys() == {50.0, 99.99}
+    with pytest.raises(RecordError, match="damaged"):
+        parse_memtier_text(HEAD + NEW.replace("SET       0.071", "SET       0.0.71"))
+    for old, new in (
+        ("       4:    19422", "  4000:    19422"),
+        ("Ops: 206220", f"Ops: {many}"),
+        ("Std:    260.93", "Std: 2.6.0"),
+    ):
+        with contextlib.suppress(RecordError):
+            parse_memaslap(WITH.replace(old, new))
+
+
+KEYS = st.sampled_from(
+    [
+        "ALL STATS", "RUN #1 RESULTS", "BEST RUN RESULTS", "run information", "Threads", "Connections per thread", "Totals", "Gets",
+        "Runtime", "Total duration", "Interrupted", "Count", "Ops/sec", "Misses/sec", "Connection Errors", "Accumulated Latency",
+        "Average Latency", "Percentile Latencies", "Histogram log format", "Compressed Histogram", "p50.00", "p9.9.9", "Time-Serie", "0",
+        "7", "999999999999",
+    ]
+)  # fmt: skip
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["", "x", "true"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(KEYS, JSON, max_size=4), JSON)
+def test_no_json_ends_in_a_traceback(whole: dict[str, Any], part: Any) -> None:
+    inside = {
+        "ALL STATS": {
+            "Totals": {"Count": 5, "Ops/sec": 2.0, "Time-Serie": part, "Percentile Latencies": part},
+            "Gets": part,
+        }
+    }
+    for text in (
+        json.dumps(whole),
+        json.dumps(whole | inside),
+        json.dumps({"ALL STATS": {"Totals": part, "Runtime": part}}),
+    ):
+        with contextlib.suppress(RecordError):
+            for run in parse_memtier_json(text):
+                rows_of(run)

@@ -42,7 +42,7 @@ def audit(
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print findings and what was not looked at as JSON")] = False,
 ) -> None:
-    """Say which printed numbers break which law, and which were held against none. Status 3 if some do, or none was held against a law."""
+    """Say which printed numbers break which law, and which were held against none. Status 3 if some do or cannot be read."""
     report = audit_tables(read_tables(files), read_populations(clients))
     doubts = sum(finding.severity is Severity.DOUBT for finding in report.findings)
     if as_json:
@@ -52,11 +52,13 @@ def audit(
             typer.echo(finding.line())
         typer.echo(f"{report.numbers} numbers in {report.groups} rows: {report.broken} broken laws, {doubts} doubts")
         typer.echo(f"{report.looked.held} of {report.numbers} numbers were held against a law")
+        if report.unread:
+            typer.echo(f"{report.unread} numbers could not be read")
         for table, columns in report.looked.never.items():
             typer.echo(f"never used: {table}: {', '.join(columns)}")
     if report.looked.held == 0:
         typer.echo("Nothing was audited: docs/measure/audit.md tells which headings are understood.", err=True)
-    if report.broken or report.looked.held == 0:
+    if report.broken or report.unread or report.looked.held == 0:
         raise typer.Exit(3)
 
 

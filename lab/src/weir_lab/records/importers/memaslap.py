@@ -16,14 +16,17 @@ _HEAD = re.compile(
     r"(threads count|concurrency|run time|windows size|execute number|set proportion|get proportion):\s*(.+)"
 )
 _PERIODIC = re.compile(r"(Get|Set|Total) Statistics$")
-_FINAL = re.compile(r"(Get|Set|Total) Statistics \((\d+) events\)$")
+_FINAL = re.compile(r"(Get|Set|Total) Statistics \((\d{1,18}) events\)$")
 _ROW = re.compile(
-    r"(Period|Global)\s+(-?\d+)\s+(-?\d+)\s+(-?\d+)\s+(-?[\d.]+)\s+(-?\d+)\s+(-?\d+)\s+(-?\d+)\s+(-?\d+)\s"
+    r"(Period|Global)\s+(-?\d{1,18})\s+(-?\d{1,18})\s+(-?\d+)\s+(-?[\d.]+)\s+(-?\d+)\s+(-?\d+)\s+(-?\d+)\s+(-?\d{1,18})\s"
 )
-_VALUE = re.compile(r"(Min|Max|Avg|Geo|Std):\s*(-?[\d.]+)$")
-_LOG2 = re.compile(r"(\d+):((?:\s+\d+){1,4})$")
-_COUNTER = re.compile(r"(cmd_get|cmd_set|get_misses|verify_misses|verify_failed|expired_get|unexpired_unget): (\d+)$")
-_LAST = re.compile(r"Run time: ([\d.]+)s Ops: (\d+) TPS: (\d+) Net_rate: ([\d.]+)M/s$")
+_VALUE = re.compile(r"(Min|Max|Avg|Geo|Std):\s*(-?\d+(?:\.\d+)?)$")
+# Numbers of more digits are none, and break what is computed from them.
+_LOG2 = re.compile(r"(\d{1,2}):((?:\s+\d{1,18}){1,4})$")
+_COUNTER = re.compile(
+    r"(cmd_get|cmd_set|get_misses|verify_misses|verify_failed|expired_get|unexpired_unget): (\d{1,18})$"
+)
+_LAST = re.compile(r"Run time: (\d+(?:\.\d+)?)s Ops: (\d{1,18}) TPS: (\d{1,18}) Net_rate: ([\d.]+)M/s$")
 _PERCENTILES = (25.0, 50.0, 75.0, 90.0, 95.0, 99.0)
 _INTERPOLATED = "percentiles are interpolated inside steps that double in width: true within a factor of two"
 _TRUNCATED = "the mean is truncated to whole µs, and the standard deviation computed around the truncated mean"
@@ -197,5 +200,5 @@ def _doubts(found: _Found) -> tuple[str, ...]:
 
 
 def _leading_number(text: str | None) -> int | None:
-    match = re.match(r"\d+", text or "")
+    match = re.match(r"\d{1,9}", text or "")
     return int(match[0]) if match else None

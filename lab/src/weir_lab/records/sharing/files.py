@@ -47,7 +47,7 @@ def read_kept(path: Path, schema: str | None = None) -> dict[str, Any]:
         raise RecordError(
             f"{path}: cannot be read ({error.strerror}). Give a folder made by `weir-lab keep`."
         ) from error
-    except (zstandard.ZstdError, ValueError) as error:
+    except (zstandard.ZstdError, ValueError, RecursionError) as error:
         raise RecordError(f"{path}: damaged ({error}). Bring the file back.") from error
     if not isinstance(found, dict) or (schema is not None and found.get("schema") != schema):
         raise RecordError(f"{path}: no record of the kind {schema}. Give a folder made by `weir-lab keep`.")

@@ -30,7 +30,7 @@ SCHEMA = "weir.kept/1"
 # The same in most runs of a sweep.
 _COMMON = ("executables", "versions", "machine", "testbed")
 # Files of runs without load: small as they are.
-_WHOLE_FILES = ("keys.json", "pairs.json", "stats-end.json", "servers.json")
+WHOLE_FILES = ("keys.json", "pairs.json", "stats-end.json", "servers.json")
 
 
 def pack(sweep: Path) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def _plain_run(run: Run, study: Study) -> dict[str, Any]:
         plain["seconds"] = plain_seconds(run.seconds)
     if run.before is not None and run.after is not None and run.end is not None:
         plain["proxy"] = plain_snapshots(run.before, run.after, run.end)
-    for name in _WHOLE_FILES:
+    for name in WHOLE_FILES:
         if (run.folder / name).exists():
             plain.setdefault("files", {})[name] = (run.folder / name).read_text(encoding="utf-8")
     return plain

@@ -12,6 +12,7 @@ from weir_lab.errors import RecordError
 from weir_lab.records.formats.seconds import SECONDS_FILE
 from weir_lab.records.runs import RunMeta, SweepMeta, runs_folder, snapshot_name, write_json, write_text
 from weir_lab.records.sharing.numbers import histogram_of, numbers_of
+from weir_lab.records.sharing.packing import WHOLE_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,11 +27,22 @@ _COLUMNS = ("start_ns", "length_ns", "requests", "response_time_sum_ns")
 
 
 def unpack(kept: Mapping[str, Any], sweep: Path) -> None:
-    """Write the folder of the sweep; it must not be there yet."""
+    """Write the folder of the sweep; it must not be there yet. Nothing is written outside of it, whatever the record names."""
     try:
         runs_folder(sweep).mkdir(parents=True)
     except FileExistsError as error:
         raise RecordError(f"{sweep} is there already. Unpack into a new folder.") from error
+    try:
+        _write(kept, sweep)
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
+        # pydantic's errors are ValueErrors, too.
+        what = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise RecordError(
+            f"not as this weir-lab keeps records ({type(error).__name__}: {what}). Use the version that made them."
+        ) from error
+
+
+def _write(kept: Mapping[str, Any], sweep: Path) -> None:
     write_text(sweep / "study.toml", kept["study"])
     made_by = SweepMeta.model_validate(kept["sweep"])
     write_json(sweep / "sweep.json", made_by)
@@ -39,12 +51,19 @@ def unpack(kept: Mapping[str, Any], sweep: Path) -> None:
     for run in kept["runs"]:
         plain = {**run["meta"], **{name: values[run["meta"][name]] for name, values in kept["common"].items()}}
         meta = RunMeta.model_validate(plain)
-        folder = runs_folder(sweep) / str(run["name"])
+        folder = runs_folder(sweep) / _plain_name(run["name"])
         folder.mkdir()
         if study.find is None and meta.cell in known:
             meta = meta.model_copy(update={"content_sha256": _content(study, meta, made_by.executables)})
         _write_measurements(folder, run, meta.settings.proxies)
         write_json(folder / "run.json", meta)
+
+
+def _plain_name(name: object) -> str:
+    """The name of a run's folder: a name, and no way to another place."""
+    if not isinstance(name, str) or name in ("", ".", "..") or "/" in name or "\0" in name:
+        raise RecordError(f"a run is called {str(name)!r}, which is no name of a folder. Bring the file back.")
+    return name
 
 
 def _content(study: Study, meta: RunMeta, executables: dict[str, str]) -> str:
@@ -66,6 +85,8 @@ def _write_measurements(folder: Path, run: Mapping[str, Any], proxies: int) -> N
     if "seconds" in run:
         write_json(folder / SECONDS_FILE, seconds_of_plain(run["seconds"]))
     for name, text in run.get("files", {}).items():
+        if name not in WHOLE_FILES:
+            raise RecordError(f"a run has a file {name!r}, which no run leaves. Bring the file back.")
         write_text(folder / name, text)
     if "proxy" not in run:
         return

@@ -1,6 +1,6 @@
 """The tables of a sweep as CSV, in the forms in which the earlier studies printed theirs.
 
-``summary.csv``  one row per cell: levels, runs, means over runs with the half-width of their 95 % interval, percentiles, stages
+``summary.csv``  one row per cell: levels, load, runs, means over runs with the half-width of their 95 % interval, percentiles, stages
 ``runs.csv``     one row per run with its factors and all responses, invalid ones with their reasons (`run_rows`)
 ``windows.csv``  one row per window of a run, with the standard deviation inside it
 ``find.csv``     in place of the others, but for runs.csv, where the study looks for a rate: the capacity of each cell
@@ -112,7 +112,8 @@ def _when(pair: tuple[Path, RunMeta]) -> int:
 def _summary_row(study: Study, cell: CellRuns) -> dict[str, _Value]:
     values = [value for _, value in cell.runs]
     row: dict[str, _Value] = {"study": study.name, "cell": cell.cell.name, **dict(cell.cell.levels)}
-    row |= {"clients": cell.cell.settings.clients, "runs": len(values), "invalid_runs": cell.invalid}
+    row |= _load_columns(cell, row)
+    row |= {"runs": len(values), "invalid_runs": cell.invalid}
     row["decision"] = _decision_text(study, cell.decision)
     row |= _with_interval("throughput_rps", [value.of(Response.THROUGHPUT) for value in values])
     row |= _with_interval("mean_response_time_us", [value.mean_ns / 1e3 for value in values])
@@ -126,6 +127,18 @@ def _summary_row(study: Study, cell: CellRuns) -> dict[str, _Value]:
             row["expected_throughput_rps"] = point.throughput_rps
             row["expected_mean_response_time_us"] = point.mean_response_time_us
             row["expected_by"] = point.origin
+    return row
+
+
+def _load_columns(cell: CellRuns, levels: Mapping[str, _Value]) -> dict[str, _Value]:
+    """How the system was loaded, so that a row can be held against the law of its loop alone; no think time is an empty cell."""
+    settings = cell.cell.settings
+    row: dict[str, _Value] = {"clients": settings.clients, "depth": settings.depth}
+    row["think_time_ms"] = levels.get("think_time_ms", settings.think_time_ms or None)
+    if settings.is_open:
+        offered = [run.load.scheduled for run, _ in cell.runs if run.load is not None]
+        rates = [one.offered_rate_rps for one in offered if one is not None]
+        row["offered_rate_rps"] = sum(rates) / len(rates) if rates else settings.rate
     return row
 
 

@@ -1,8 +1,8 @@
 """Which rows of a published table break which law, and by how much: ``weir-lab audit FILE.csv ...``.
 
 ``printed``  a number as it was printed: the range of values that round or cut to it
-``names``    what a heading means, whatever its words and unit
-``tables``   CSV in long or wide form -> groups of quantities in SI units
+``names``    what a heading means, whatever its words and unit, and what the unit of a long table is
+``tables``   CSV files -> tables in long or wide form -> groups of quantities in SI units, and the cells that are no number
 ``rules``    the laws, each on one group; a rule is silent where a quantity is missing
 ``rows``     laws on rows whose headings were understood: loops, percentiles, intervals, shares
 ``joint``    all numbers of a queue together: is there one station that prints like this?

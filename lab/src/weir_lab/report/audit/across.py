@@ -9,15 +9,16 @@ from weir_lab.report.audit.printed import printed
 from weir_lab.report.audit.rules import MEASURED, Finding, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from weir_lab.report.audit.printed import Printed
     from weir_lab.report.audit.tables import Group, Table
 
-__all__ = ["audit_across"]
+__all__ = ["audit_across", "other_places"]
 
 # A proxy that measures less than half of its clients' time has not measured where the time goes.
 _SEEN_SHARE = 0.5
+_SYSTEM = ("study", "worker_threads")
 
 
 def audit_across(
@@ -30,16 +31,37 @@ def audit_across(
     yield from _jobs_of_a_design(tables, void)
 
 
-def _repeated_inputs(groups: Sequence[Group]) -> Iterator[Finding]:
-    """One model of one study has one value of an input per configuration, wherever it is printed."""
-    seen: dict[tuple[str, ...], tuple[Group, Printed]] = {}
+def other_places(groups: Sequence[Group]) -> Callable[[Group], list[Group]]:
+    """For each configuration, what was measured of it at other places."""
+    by: dict[tuple[tuple[str, str], ...], list[Group]] = defaultdict(list)
     for group in groups:
+        if "measured_at" in group.key:
+            by[_but_place(group)].append(group)
+
+    def others(group: Group) -> list[Group]:
+        place = group.key.get("measured_at")
+        return [other for other in by.get(_but_place(group), ()) if other.key["measured_at"] != place]
+
+    return others
+
+
+def _but_place(group: Group) -> tuple[tuple[str, str], ...]:
+    return tuple((name, value) for name, value in group.key.items() if name not in ("measured_at", "miss_rate"))
+
+
+def _repeated_inputs(groups: Sequence[Group]) -> Iterator[Finding]:
+    """A configuration that is printed at several locations has one value of an input in all of them."""
+    seen: dict[tuple[tuple[str, str], ...], tuple[Group, Printed]] = {}
+    for group in groups:
+        # Without a location nobody knows whether two rows are about the same thing.
+        if "location" not in group.key:
+            continue
         for name in ("input arrival_rate", "input service_rate"):
             value = group.numbers.get(name)
             if value is None:
                 continue
-            key = tuple(group.key.get(part, "") for part in ("study", "model", "worker_threads", "total_clients"))
-            other, first = seen.setdefault((*key, name), (group, value))
+            key = tuple(item for item in group.key.items() if item[0] != "location")
+            other, first = seen.setdefault((*key, ("", name)), (group, value))
             if not value.meets(first.low, first.high):
                 message = f"{other.where} prints {first.value:g}"
                 yield Finding(
@@ -57,14 +79,16 @@ def _repeated_inputs(groups: Sequence[Group]) -> Iterator[Finding]:
 
 def _served_more(groups: Sequence[Group]) -> Iterator[Finding]:
     """The service rate of the whole system is at least every throughput that was measured of it."""
-    best: dict[tuple[str, str], Printed] = {}
-    for group in groups:
+    # Without these columns nobody knows which of them are of the same system.
+    known = [group for group in groups if all(name in group.key for name in _SYSTEM)]
+    best: dict[tuple[str, ...], Printed] = {}
+    for group in known:
         x = group.numbers.get("throughput_middleware")
         if x is not None:
-            best[group.key.get("study", ""), group.key.get("worker_threads", "")] = x
-    for group in groups:
+            best[tuple(group.key[name] for name in _SYSTEM)] = x
+    for group in known:
         rate = group.numbers.get("input service_rate")
-        x = best.get((group.key.get("study", ""), group.key.get("worker_threads", "")))
+        x = best.get(tuple(group.key[name] for name in _SYSTEM))
         if rate and x and group.key.get("model") == "M/M/1" and rate.high < x.low * (1.0 - MEASURED):
             message = f"the same system was measured to serve {x.value:g}/s"
             yield Finding(
@@ -85,8 +109,7 @@ def _client_and_proxy(groups: Sequence[Group]) -> Iterator[Finding]:
     pairs: dict[tuple[tuple[str, str], ...], dict[str, Group]] = defaultdict(dict)
     for group in groups:
         if "measured_at" in group.key:
-            rest = tuple((name, value) for name, value in group.key.items() if name not in ("measured_at", "miss_rate"))
-            pairs[rest][group.key["measured_at"]] = group
+            pairs[_but_place(group)][group.key["measured_at"]] = group
     for pair in pairs.values():
         inner = next((group for place, group in pair.items() if place != "client"), None)
         outer = pair.get("client")
@@ -128,11 +151,11 @@ def _jobs_of_a_design(tables: Sequence[Table], void: frozenset[tuple[str, ...]])
         if not {"mean", "response", "row"} <= set(table.columns):
             continue
         for line, row in table.rows:
-            cell = (row.get("study", ""), row.get("workload", ""), row["row"])
-            shown = printed(row["mean"])
-            if shown is not None and (*cell[:2], row["response"]) not in void:
+            cell = (row.get("study", ""), row.get("workload", ""), row.get("row", ""))
+            shown, response = printed(row.get("mean", "")), row.get("response", "")
+            if shown is not None and (*cell[:2], response) not in void:
                 scale = {"ms": 1e-3, "us": 1e-6}.get(row.get("unit", ""), 1.0)
-                cells[cell][row["response"]] = (table.name, line, shown.value * scale)
+                cells[cell][response] = (table.name, line, shown.value * scale)
     jobs = {
         key: (own["response_time"], own["throughput"][2] * own["response_time"][2])
         for key, own in cells.items()

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from weir_lab.errors import StudyError
 from weir_lab.report.audit.across import audit_across
 from weir_lab.report.audit.factors import audit_factorial, void_designs
 from weir_lab.report.audit.looked import Looked, numbers_looked_at
+from weir_lab.report.audit.printed import leading_number
 from weir_lab.report.audit.rows import ROW_RULES, loops
 from weir_lab.report.audit.rules import GROUP_RULES, Finding, Severity
 from weir_lab.report.audit.tables import Table, read_groups
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from weir_lab.report.audit.tables import Group
 
@@ -21,6 +23,8 @@ __all__ = ["AuditReport", "audit_tables"]
 
 # Columns of 2^k r tables, which are held against each other over all tables.
 _FACTORIAL = {"value", "mean", "effect", "sum_of_squares", "percent_of_sst"}
+# Nobody has more clients, and floats end far behind it.
+_CLIENTS_MAX = 10**9
 
 
 @dataclass(frozen=True)
@@ -41,13 +45,27 @@ class AuditReport:
         """How many findings are certain."""
         return sum(finding.severity is Severity.BROKEN for finding in self.findings)
 
+    @property
+    def unread(self) -> int:
+        """How many of the printed numbers could not be read, so that no law was held against them."""
+        return sum(finding.severity is Severity.UNREAD for finding in self.findings)
+
 
 def audit_tables(tables: Sequence[Table], populations: Sequence[int] = ()) -> AuditReport:
     """Audit tables together; some rules need several.
 
     ``populations`` are the numbers of clients that the study used, for tables that do not print them: the interactive law is then held
     against the nearest.
+
+    Raises
+    ------
+    StudyError
+        If a number of clients is none.
+    RecordError
+        If the unit of a number in a long table is none that measures it.
     """
+    if any(not 1 <= population <= _CLIENTS_MAX for population in populations):
+        raise StudyError(f"--clients takes whole numbers from 1 to {_CLIENTS_MAX:,} with commas between them.")
     groups = read_groups(tables)
     factorial = list(audit_factorial(tables))
     void = void_designs(tables)
@@ -68,13 +86,27 @@ def audit_tables(tables: Sequence[Table], populations: Sequence[int] = ()) -> Au
     def on_some(chosen: Sequence[Group]) -> list[Finding]:
         return [*on_rows(chosen), *audit_across(chosen, (), void)]
 
-    findings = [*on_rows(groups), *factorial, *audit_across(groups, tables, void)]
+    unread = list(_unread(groups))
+    findings = [*on_rows(groups), *factorial, *audit_across(groups, tables, void), *unread]
     designs = {
         table.name: _FACTORIAL & set(table.columns)
         for table in tables
         if "row" in table.columns or "term" in table.columns
     }
-    return AuditReport(tuple(findings), len(groups), numbers_looked_at(groups, on_some, designs))
+    looked = numbers_looked_at(groups, on_some, designs)
+    # A number that could not be read is printed all the same.
+    looked = replace(looked, printed=looked.printed + len(unread))
+    return AuditReport(tuple(findings), len(groups), looked)
+
+
+def _unread(groups: Sequence[Group]) -> Iterator[Finding]:
+    """Cells that were passed over, each with what to do about it."""
+    for group in groups:
+        for cell in group.unread:
+            number = leading_number(cell.text)
+            message = f"{cell.text!r}: {cell.why}"
+            where = group.at(cell.line)
+            yield Finding(where, group.key, cell.column, "", Severity.UNREAD, number, number, number, message)
 
 
 def _same(one: Finding, other: Finding) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from weir_lab.report.audit.printed import printed
+from weir_lab.report.audit.printed import printed, whole_number
 from weir_lab.report.audit.rules import Finding, Severity
 from weir_lab.theory.factorial import FactorialAnalysis, analyse_factorial
 
@@ -68,7 +69,7 @@ def void_designs(tables: Iterable[Table]) -> frozenset[Key]:
     for table in listed:
         for _, row in table.rows:
             if {"row", "rep", "value"} <= set(table.columns):
-                values[_key(row)].append(row["value"])
+                values[_key(row)].append(row.get("value", ""))
             elif row.get("term") == "I":
                 shown = printed(row.get("effect", ""))
                 if shown is not None:
@@ -77,10 +78,15 @@ def void_designs(tables: Iterable[Table]) -> frozenset[Key]:
         key
         for key, own in values.items()
         if key in grand
-        and all(printed(text) for text in own)
         and any(own == other and key != name for name, other in values.items())
-        and abs(sum(map(float, own)) / len(own) - grand[key]) > 0.01 * abs(grand[key])
+        and _is_not_mean_of(own, grand[key])
     )
+
+
+def _is_not_mean_of(texts: list[str], mean: float) -> bool:
+    """Whether all of the texts are numbers, and their mean is another one."""
+    known = [value.value for value in map(printed, texts) if value is not None]
+    return len(known) == len(texts) and abs(sum(known) / len(known) - mean) > 0.01 * abs(mean)
 
 
 def _letters(tables: Iterable[Table]) -> dict[Key, str]:
@@ -88,23 +94,23 @@ def _letters(tables: Iterable[Table]) -> dict[Key, str]:
     for table in tables:
         if "term" in table.columns:
             for _, row in table.rows:
-                if len(row["term"]) == 1 and row["term"] != "I":
-                    found[_key(row)].append(row["term"])
+                if len(term := row.get("term", "")) == 1 and term != "I":
+                    found[_key(row)].append(term)
     return {key: "".join(names) for key, names in found.items()}
 
 
 def _designs(table: Table, letters: dict[Key, str]) -> dict[Key, FactorialAnalysis]:
     """Designs that are complete; the others leave nothing to compare with."""
     cells: dict[Key, dict[str, tuple[list[float], list[float]]]] = defaultdict(dict)
-    factors = [name for name in table.columns if name[0] == "x" and name[1:].isdigit()]
+    factors = [name for name in table.columns if re.fullmatch(r"x[0-9]{1,2}", name)]
     broken: set[Key] = set()
     for _, row in table.rows:
         level = [printed(row.get(name, ""), count=True) for name in factors]
-        value = printed(row["value"], count=True)
+        value = printed(row.get("value", ""), count=True)
         if value is None or None in level:
             broken.add(_key(row))
             continue
-        own = cells[_key(row)].setdefault(row["row"], ([one.value for one in level if one], []))
+        own = cells[_key(row)].setdefault(row.get("row", ""), ([one.value for one in level if one], []))
         own[1].append(value.value)
     designs = {}
     for key, found in cells.items():
@@ -118,25 +124,24 @@ def _designs(table: Table, letters: dict[Key, str]) -> dict[Key, FactorialAnalys
 
 def _means(table: Table, designs: dict[Key, FactorialAnalysis]) -> Iterator[Finding]:
     for line, row in table.rows:
-        design = designs.get(_key(row))
-        if design is not None and row["row"].isdigit() and 1 <= int(row["row"]) <= design.predicted.size:
-            value = float(design.predicted[int(row["row"]) - 1])
-            yield from _compare(table, line, row, f"mean of row {row['row']}", row["mean"], value)
+        design, place = designs.get(_key(row)), whole_number(row.get("row", ""))
+        if design is not None and place is not None and 1 <= place <= design.predicted.size:
+            value = float(design.predicted[place - 1])
+            yield from _compare(table, line, row, f"mean of row {place}", row.get("mean", ""), value)
 
 
 def _effects(table: Table, designs: dict[Key, FactorialAnalysis]) -> Iterator[Finding]:
     for line, row in table.rows:
-        design = designs.get(_key(row))
-        if design is None or row["term"] not in {effect.term for effect in design.effects}:
+        design, term = designs.get(_key(row)), row.get("term", "")
+        if design is None or term not in {effect.term for effect in design.effects}:
             continue
-        effect = design[row["term"]]
-        yield from _compare(table, line, row, f"effect {effect.term}", row["effect"], effect.effect)
-        yield from _compare(
-            table, line, row, f"sum of squares {effect.term}", row["sum_of_squares"], effect.sum_of_squares
-        )
+        effect = design[term]
+        yield from _compare(table, line, row, f"effect {effect.term}", row.get("effect", ""), effect.effect)
+        squares = row.get("sum_of_squares", "")
+        yield from _compare(table, line, row, f"sum of squares {effect.term}", squares, effect.sum_of_squares)
         if effect.percent_of_variation is not None:
-            share = effect.percent_of_variation
-            yield from _compare(table, line, row, f"percent of variation {effect.term}", row["percent_of_sst"], share)
+            share, shown = effect.percent_of_variation, row.get("percent_of_sst", "")
+            yield from _compare(table, line, row, f"percent of variation {effect.term}", shown, share)
 
 
 def _compare(table: Table, line: int, row: dict[str, str], what: str, text: str, value: float) -> Iterator[Finding]:

@@ -1,7 +1,8 @@
 """What an audit did not look at: `numbers_looked_at`.
 
 A number was held against a law if another number in its place would have changed what the audit says. So each column is multiplied and
-divided by a thousand, one after the other, in a few rows of each kind (rows that print the same columns), and the rules run again.
+divided by a thousand, one after the other, in a few rows of each kind, and the rules run again. Rows are of one kind if they print the
+same columns and the same rules apply to them: those of one model, or of a client, or of a proxy.
 """
 
 from __future__ import annotations
@@ -9,7 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from weir_lab.report.audit.across import other_places
 from weir_lab.report.audit.names import read_name
+from weir_lab.report.audit.printed import whole_number
+from weir_lab.report.audit.rows import MODEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,17 +43,23 @@ def numbers_looked_at(
     held_otherwise: dict[str, set[str]] | None = None,
 ) -> Looked:
     """Try every column; ``held_otherwise`` are columns by table that other rules hold."""
-    kinds: dict[tuple[str, tuple[str, ...]], list[Group]] = {}
+    kinds: dict[tuple[str, ...], list[Group]] = {}
     for group in groups:
-        kinds.setdefault((group.table, group.columns), []).append(group)
+        kinds.setdefault((group.table, *_ruled_by(group), *group.columns), []).append(group)
+    elsewhere = other_places(groups)
     total = held = 0
     seen: dict[str, dict[str, bool]] = {}
-    for (table, columns), members in kinds.items():
-        sample = members[:_ROWS_TRIED]
-        before = _said(audit(sample))
+    for members in kinds.values():
+        table, columns = members[0].table, members[0].columns
+        # From all over the table: rows that follow each other are often alike.
+        sample = members[:: max(1, len(members) // _ROWS_TRIED)][:_ROWS_TRIED]
+        # A proxy's row is held against its client's, which is of another kind.
+        beside = [other for group in sample for other in elsewhere(group)]
+        before = _said(audit([*sample, *beside]))
         for column in columns:
             used = column in (held_otherwise or {}).get(table, set()) or any(
-                _said(audit([_moved(group, column, factor) for group in sample])) != before for factor in _FACTORS
+                _said(audit([*(_moved(group, column, factor) for group in sample), *beside])) != before
+                for factor in _FACTORS
             )
             total += len(members)
             held += len(members) * used
@@ -57,6 +67,15 @@ def numbers_looked_at(
             known[column] = known.get(column, False) or used
     never = {table: tuple(name for name, used in found.items() if not used) for table, found in seen.items()}
     return Looked(total, held, {table: names for table, names in never.items() if names})
+
+
+def _ruled_by(group: Group) -> tuple[str, str, str]:
+    """What decides which rules apply to a row: how its model is named, which station that is, and where it was measured."""
+    model = group.key.get("model")
+    named = "none" if model is None else "M/M/1" if model == "M/M/1" else "another"
+    stations = (match for text in group.key.values() if (match := MODEL.fullmatch(text.strip())))
+    station = next((("M/M/1" if match[1] == "1" else "M/M/m") for match in stations), "")
+    return named, station, "client" if group.key.get("measured_at", "client") == "client" else "elsewhere"
 
 
 def _said(findings: list[Finding]) -> list[tuple[str, str, str, float, float, float]]:
@@ -79,6 +98,7 @@ def _moved(group: Group, column: str, factor: float) -> Group:
     shares = tuple((name, moved(value) if name == column else value) for name, value in group.shares_by_column)
     key = dict(group.key)
     named = read_name(column)
-    if column in key and named is not None and named.counted and key[column].isdigit():
-        key[column] = str(max(1, round(int(key[column]) * factor)))
+    count = whole_number(key.get(column, ""))
+    if named is not None and named.counted and count is not None:
+        key[column] = str(max(1, round(count * factor)))
     return replace(group, numbers=numbers, cells=cells, shares_by_column=shares, key=key)

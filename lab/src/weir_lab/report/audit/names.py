@@ -9,7 +9,23 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["Named", "read_name"]
+from weir_lab.errors import RecordError
+
+__all__ = ["KINDS", "SUFFIXES", "Named", "bare_name", "holds_numbers", "read_name", "si_scale", "suffix_of"]
+
+# Endings of headings whose numbers the rules know by the whole heading, and what they are in SI units.
+SUFFIXES = (
+    ("_mbit_s", 1e6),
+    ("_ops_s", 1.0),
+    ("_rps", 1.0),
+    ("_percent", 1.0),
+    ("_bytes", 1.0),
+    ("_ms", 1e-3),
+    ("_us", 1e-6),
+    ("_s", 1.0),
+)
+# Numbers of 2^k r tables, of the long form, and of overheads.
+_NUMBER_COLUMNS = {"value", "mean", "effect", "sum_of_squares", "percent_of_sst", "baseline", "with_middleware"}
 
 _UNITS = {
     **dict.fromkeys(
@@ -21,7 +37,7 @@ _UNITS = {
     ),
     **dict.fromkeys(("krps", "kops_s", "kqps", "kops"), ("rate", 1e3)),
     **dict.fromkeys(("ns", "nsec"), ("time", 1e-9)),
-    **dict.fromkeys(("us", "usec", "µs"), ("time", 1e-6)),
+    **dict.fromkeys(("us", "usec", "µs", "μs"), ("time", 1e-6)),
     **dict.fromkeys(("ms", "msec"), ("time", 1e-3)),
     **dict.fromkeys(("s", "sec", "seconds"), ("time", 1.0)),
     **dict.fromkeys(("percent", "pct"), ("share", 0.01)),
@@ -61,7 +77,7 @@ _WEAK = {
 }
 _COUNTS = {"clients", "depth", "servers", "runs"}
 # Units that a quantity may have: a "rate" in ms is none.
-_KINDS = {
+KINDS = {
     "throughput": "rate", "arrival_rate": "rate", "offered_rate": "rate", "service_rate": "rate",
     "response_time": "time", "think_time": "time", "service_time": "time", "waiting_time": "time",
     "utilization": "share", "prob_queueing": "share",
@@ -102,7 +118,7 @@ def read_name(text: str) -> Named | None:
     >>> read_name("Mean latency [ms]")
     Named(quantity='response_time', scale=0.001, statistic='mean', about='', percent=None)
     """
-    name = re.sub(r"[^0-9a-zµμλρ.]+", "_", text.strip().lower()).strip("_").replace("/", "_")
+    name = _plain(text)
     rest, kind, scale = _without_unit(name)
     rest, percent = _without_percentile(rest)
     rest, statistic = _without_statistic(rest)
@@ -128,10 +144,36 @@ def read_name(text: str) -> Named | None:
     return None
 
 
+def holds_numbers(heading: str) -> bool:
+    """Whether numbers are expected under a heading.
+
+    >>> holds_numbers("Mean latency [ms]"), holds_numbers("colour")
+    (True, False)
+    """
+    return (
+        heading in _NUMBER_COLUMNS
+        or any(heading.endswith(suffix) for suffix, _ in SUFFIXES)
+        or read_name(heading) is not None
+    )
+
+
+def bare_name(heading: str) -> str:
+    """The words of a heading without its unit.
+
+    >>> bare_name("Rate (ops/s)")
+    'rate'
+    """
+    return _without_unit(_plain(heading))[0]
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^0-9a-zµμλρ.]+", "_", text.strip().lower()).strip("_").replace("/", "_")
+
+
 def _checked(
     quantity: str, kind: str, scale: float, statistic: str, about: str, percent: float | None, *, bare: bool
 ) -> Named | None:
-    wanted = _KINDS.get(quantity, "")
+    wanted = KINDS.get(quantity, "")
     if kind != wanted and not (kind == "" and (wanted in _PLAIN_KINDS or not wanted)):
         return None
     if quantity in ("jobs_in_system",) and kind == "" and not bare and about not in ("predicted", "observed", ""):
@@ -168,3 +210,96 @@ def _without_statistic(name: str) -> tuple[str, str]:
         if match is not None and match.start() > 0:
             return bare[: match.start()].strip("_"), statistic
     return bare, "mean"
+
+
+# Units of long tables. One that nobody knows makes a number a thousand times too large or small, and then every law seems broken: so it
+# is an error by line.
+_COUNTED = (
+    "",
+    "op",
+    "ops",
+    "operations",
+    "req",
+    "reqs",
+    "requests",
+    "queries",
+    "transactions",
+    "commands",
+    "keys",
+    "jobs",
+)
+# Spelling -> the ending that a heading of the wide form has; "1" is a number without a unit.
+_SUFFIXES = {
+    "": "",
+    **dict.fromkeys(("1", "-", "jobs", "requests", "clients", "threads", "workers", "servers"), "1"),
+    **dict.fromkeys(("%", "percent", "pct"), "percent"),
+    **dict.fromkeys(("ns", "nsec", "nanosecond", "nanoseconds"), "ns"),
+    **dict.fromkeys(("us", "µs", "usec", "microsecond", "microseconds"), "us"),
+    **dict.fromkeys(("ms", "msec", "millisecond", "milliseconds"), "ms"),
+    **dict.fromkeys(("s", "sec", "second", "seconds"), "s"),
+    **dict.fromkeys(("rps", "qps", "tps", "hz", "1/s", "1/sec"), "rps"),
+    **{f"{what}/{per}": "rps" for what in _COUNTED for per in ("s", "sec", "second")},
+    **dict.fromkeys(("krps", "kqps", "ktps", "khz", "1/ms"), "krps"),
+    **{f"k{what}/{per}": "krps" for what in _COUNTED for per in ("s", "sec", "second")},
+    **{f"{what}/ms": "krps" for what in _COUNTED},
+}
+_SCALES = {"": 1.0, "1": 1.0, "percent": 0.01, "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "rps": 1.0, "krps": 1e3}
+_OF_KIND = {
+    "rate": ({"rps", "krps"}, "1/s, ops/s or kops/s"),
+    "time": ({"ns", "us", "ms", "s"}, "ns, us, ms or s"),
+    "share": ({"1", "percent"}, "1 or %"),
+    "count": ({"1"}, "jobs or 1"),
+}
+# Quantities that rules know by name.
+_RULED = (
+    ("rate", re.compile(r"throughput(_\w+)?|(arrival|service|offered)_rate")),
+    ("time", re.compile(r"(response|waiting|think)_time|service_time(_\w+)?|time_in_queue|time_waiting_for_memcached")),
+    ("share", re.compile(r"utilization(_\w+)?|prob_queueing")),
+    ("count", re.compile(r"jobs_in_(system|queue)|queue_length|visit_ratio(_\w+)?")),
+)
+
+
+def suffix_of(unit: str) -> str:
+    """The ending that a heading with this unit has; empty for units without one, and unknown ones.
+
+    >>> suffix_of("requests/s")
+    'rps'
+    """
+    found = _SUFFIXES.get(_spelled(unit), "")
+    return "" if found == "1" else found
+
+
+def si_scale(quantity: str, unit: str, where: str) -> float:
+    """What a number of this quantity is multiplied by to be in seconds, 1/s, or a fraction; without a unit it is in them already.
+
+    Raises
+    ------
+    RecordError
+        If a law is about the quantity, and its unit is none that measures it.
+    """
+    suffix, kind = _SUFFIXES.get(_spelled(unit)), _kind_of(quantity)
+    if kind is None:
+        # No law is about it; percent stays what it is.
+        return _SCALES[suffix] if suffix is not None and suffix != "percent" else 1.0
+    suffixes, known = _OF_KIND[kind]
+    if suffix is None or (suffix and suffix not in suffixes):
+        raise RecordError(f"{where}: the unit {unit!r} is none of {quantity}. Write it in {known}.")
+    return _SCALES[suffix]
+
+
+def _kind_of(quantity: str) -> str | None:
+    """What kind of unit a quantity has; None where no rule knows it."""
+    if not quantity:
+        return None
+    ruled = next((kind for kind, pattern in _RULED if pattern.fullmatch(quantity)), None)
+    if ruled is not None:
+        return ruled
+    for kind, unit in (("rate", "rps"), ("time", "s"), ("share", "percent")):
+        named = read_name(f"{quantity}_{unit}")
+        if named is not None and not named.about and KINDS.get(named.quantity) == kind:
+            return kind
+    return None
+
+
+def _spelled(unit: str) -> str:
+    return unit.strip().lower().replace("μ", "µ").replace(" ", "")

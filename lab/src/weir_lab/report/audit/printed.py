@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from itertools import product
@@ -11,7 +12,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Printed", "exact", "possible_range", "printed"]
+__all__ = ["Printed", "exact", "leading_number", "possible_range", "printed", "whole_number", "why_unread"]
+
+# What may stand before the digits of a number that is not printed alone.
+_NUMBER_LIKE = re.compile(r"[\s~≈<>≤≥±$€(+\-−]*\.?[0-9]")
+_DIGITS = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,15})?")
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,7 @@ def printed(text: str, *, count: bool = False) -> Printed | None:
     if not text.strip():
         return None
     try:
-        number = Decimal(text.strip())
+        number = Decimal(text.strip().replace("−", "-"))
     except InvalidOperation:
         return None
     # Beyond this nothing measured lies, and floats end.
@@ -63,6 +68,38 @@ def printed(text: str, *, count: bool = False) -> Printed | None:
     if value < 0:
         return Printed(value, float(number - step), value + half)
     return Printed(value, float(number - step / 2), value + whole)
+
+
+def whole_number(text: str) -> int | None:
+    """A count without a sign, of at most 15 digits; None for any other text.
+
+    >>> whole_number("²") is None
+    True
+    """
+    return int(text) if re.fullmatch(r"[0-9]{1,15}", text.strip()) else None
+
+
+def why_unread(text: str) -> str | None:
+    """What to do about a cell that begins like a number and is none; None for names, dashes and empty cells.
+
+    >>> why_unread("n/a") is None
+    True
+    """
+    own = text.strip()
+    if not _NUMBER_LIKE.match(own) or printed(own) is not None:
+        return None
+    if re.fullmatch(r"[+-]?[1-9][0-9]{0,2}(,[0-9]{3})+", own):
+        joined = own.replace(",", "")
+        return f"it may be {joined} or {own.replace(',', '.', 1)}: write it without the comma"
+    if re.fullmatch(r"[+-]?[0-9]*,[0-9]+", own):
+        return f"it has a decimal comma: write {own.replace(',', '.')}"
+    return "it is no number alone: write its digits, and the unit into the heading"
+
+
+def leading_number(text: str) -> float:
+    """The first digits of a text, for a reader of findings; 0 where there are none."""
+    digits = _DIGITS.search(text)
+    return float(digits[0]) if digits else 0.0
 
 
 def exact(value: float) -> Printed:

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 from scipy.special import ndtri, stdtrit
 
 from weir_lab.report.audit.joint import culprits, laws_hold, station_exists
-from weir_lab.report.audit.printed import Printed, exact, possible_range
+from weir_lab.report.audit.printed import Printed, exact, possible_range, whole_number
 from weir_lab.report.audit.rules import MEASURED, Finding, Severity, finding
+from weir_lab.report.audit.tables import WHOLE_NEAR
 from weir_lab.theory.units import duration_text, significant
 
 if TYPE_CHECKING:
@@ -27,11 +28,11 @@ if TYPE_CHECKING:
 
     from weir_lab.report.audit.tables import Cell, Group
 
-__all__ = ["ROW_RULES", "busy", "intervals", "loops", "percentiles", "queue", "whole"]
+__all__ = ["MODEL", "ROW_RULES", "busy", "intervals", "loops", "percentiles", "queue", "whole"]
 
 _LEVELS = (0.90, 0.95, 0.99)
 # A model is one where somebody says so; measured numbers obey laws alone.
-_MODEL = re.compile(r"M/M/(\d+|m|c)?", re.IGNORECASE)
+MODEL = re.compile(r"M/M/(\d+|m|c)?", re.IGNORECASE)
 _PREDICTED = ("", "predicted", "input", "model")
 _QUEUE = (
     "arrival_rate", "service_rate", "service_time", "utilization", "prob_queueing", "jobs_in_system", "jobs_in_queue", "response_time",
@@ -39,8 +40,10 @@ _QUEUE = (
 )  # fmt: skip
 _JOINT_MIN = 3
 _SERVERS_MAX = 10_000
-# Shares that miss 100 % by more are no shares of one whole.
-_WHOLE_NEAR = 10.0
+# How far a row of our own tables is off the interactive law with the settings that it was made with.
+_OWN_DEVIATION = "law_deviation_percent"
+# The use of a CPU is often that of all cores together, so 350 % is no error.
+_SEVERAL = re.compile(r"(^|_)(cpus?|cores?|threads?|process|processes)(_|$)")
 
 
 def loops(group: Group, populations: tuple[int, ...] = ()) -> Iterator[Finding]:
@@ -57,7 +60,8 @@ def loops(group: Group, populations: tuple[int, ...] = ()) -> Iterator[Finding]:
     low, high = possible_range(lambda rate, time: rate * time, x, r)
     jobs = Printed(x.value * r.value, low, high)
     if offered is not None:
-        if clients is not None and jobs.low > clients.high * depth.high * (1.0 + MEASURED):
+        # Our own times begin when a request is due, so requests that wait for a connection are among the jobs.
+        if not group.own and clients is not None and jobs.low > clients.high * depth.high * (1.0 + MEASURED):
             most = clients.high * depth.high
             message = f"{significant(jobs.value)} requests would be in flight on {significant(most)} places"
             yield finding(group, "X R", "X R <= N (open loop)", jobs, 0.0, most, message)
@@ -66,6 +70,17 @@ def loops(group: Group, populations: tuple[int, ...] = ()) -> Iterator[Finding]:
         if not populations:
             return
         clients = exact(float(min(populations, key=lambda n: abs(math.log(x.value) + math.log(r.value) - math.log(n)))))
+    if group.own and not group.settings_printed:
+        yield from _own_loop(group, jobs, clients)
+        return
+    if group.own and _OWN_DEVIATION not in group.numbers:
+        return  # an open loop
+    if _is_of_one_operation(group):
+        most = clients.high * depth.high
+        if jobs.low > most * (1.0 + MEASURED):
+            message = f"{significant(jobs.value)} requests would be in flight on {significant(most)} places"
+            yield finding(group, "X R", "X R <= N (one operation)", jobs, 0.0, most, message)
+        return
     think = _mean(group, "think_time") or exact(0.0)
     low, high = possible_range(lambda rate, time, z: rate * (time + z), x, r, think)
     cycle = Printed(x.value * (r.value + think.value), low, high)
@@ -79,6 +94,30 @@ def loops(group: Group, populations: tuple[int, ...] = ()) -> Iterator[Finding]:
             need = f"need R = {duration_text(needed)}" if needed > 0.0 else "cannot think so long at this throughput"
             message = f"N = {n.value:g} clients that think for {duration_text(think.value)} {need}"
             yield finding(group, "X (R + Z)", "R = N/X - Z", cycle, n.low, n.high, message)
+
+
+def _own_loop(group: Group, jobs: Printed, clients: Printed) -> Iterator[Finding]:
+    """A row of the laboratory's tables without its depth and think time: it prints how far it is off the law with them.
+
+    X (R + Z) = N D (1 + deviation). Clients that think have one request at a time, so X R is at most N, or D times N.
+    """
+    deviation = group.numbers.get(_OWN_DEVIATION)
+    if deviation is None:  # an open loop, or a row without runs
+        return
+    if not deviation.meets(-100.0 * MEASURED, 100.0 * MEASURED):
+        most = 100.0 * MEASURED
+        message = "the row itself says that it misses the law"
+        yield finding(group, _OWN_DEVIATION, "X (R + Z) = N D", deviation, -most, most, message)
+        return
+    most, least = clients.high * (1.0 + deviation.high / 100.0), clients.low * (1.0 + deviation.low / 100.0)
+    if least <= 0.0:
+        return
+    low, high = jobs.low / most * (1.0 - MEASURED), jobs.high / least * (1.0 + MEASURED)
+    if low > 1.0 and math.floor(high) < math.ceil(low):
+        each = jobs.value / clients.value
+        n = clients.value * round(each)
+        message = f"{significant(each)} requests per connection, which is no depth"
+        yield finding(group, "X R", "X (R + Z) = N D", jobs, n, n, message)
 
 
 def percentiles(group: Group) -> Iterator[Finding]:
@@ -107,7 +146,7 @@ def percentiles(group: Group) -> Iterator[Finding]:
 def busy(group: Group) -> Iterator[Finding]:
     """No server is busy more than all the time."""
     for cell in group.cells:
-        if cell.name.quantity != "utilization" or cell.name.statistic != "mean":
+        if not _is(cell, "utilization") or _SEVERAL.search(cell.name.about):
             continue
         load = _as_share(cell)
         if load.low > 1.0:
@@ -172,7 +211,7 @@ def whole(group: Group) -> Iterator[Finding]:
         return
     low, high = sum(one.low for one in group.shares), sum(one.high for one in group.shares)
     total = Printed(sum(one.value for one in group.shares), low, high)
-    if abs(total.value - 100.0) <= _WHOLE_NEAR and not total.meets(100.0, 100.0):
+    if abs(total.value - 100.0) <= WHOLE_NEAR and not total.meets(100.0, 100.0):
         yield finding(
             group,
             "sum of shares",
@@ -214,6 +253,12 @@ def queue(group: Group) -> Iterator[Finding]:
 ROW_RULES = (percentiles, busy, intervals, whole, queue)
 
 
+def _is_of_one_operation(group: Group) -> bool:
+    """Whether a row of `weir-lab import` is about a part of the requests, beside a row about all of them."""
+    operation = group.key.get("operation", "")
+    return "generator" in group.key and operation not in ("", "all")
+
+
 def _of_queue(group: Group) -> dict[str, Printed]:
     found: dict[str, Printed] = {}
     for cell in group.cells:
@@ -230,13 +275,13 @@ def _of_queue(group: Group) -> dict[str, Printed]:
 
 def _model(group: Group) -> tuple[bool, int | None]:
     """Whether the row belongs to a model, and its servers as far as they are printed."""
-    named = next((match for text in group.key.values() if (match := _MODEL.fullmatch(text.strip()))), None)
+    named = next((match for text in group.key.values() if (match := MODEL.fullmatch(text.strip()))), None)
     printed_servers = _mean(group, "servers")
     stated = round(printed_servers.value) if printed_servers is not None and printed_servers.value >= 1.0 else None
     if stated is None:
         stated = group.count("servers_m", "servers")
-    if named is not None and (named[1] or "").isdigit():
-        stated = int(named[1])
+    if named is not None and (own := whole_number(named[1] or "")) is not None:
+        stated = own
     if stated is not None and not 1 <= stated <= _SERVERS_MAX:
         stated = None
     return named is not None, stated

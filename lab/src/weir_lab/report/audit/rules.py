@@ -45,10 +45,14 @@ _SERVERS_MAX = 100_000
 
 
 class Severity(StrEnum):
-    """Broken: no number that prints like this obeys the law. Doubt: the printed digits or the rest of the table leave it open."""
+    """Broken: no number that prints like this obeys the law. Doubt: the printed digits or the rest of the table leave it open.
+
+    Not read: a cell that should be a number and was held against nothing.
+    """
 
     BROKEN = "broken"
     DOUBT = "doubt"
+    UNREAD = "not read"
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,8 @@ class Finding:
 
     def line(self) -> str:
         """One line for a reader."""
+        if self.severity is Severity.UNREAD:
+            return f"{self.severity.value}: {self.where}: {self.quantity}: {self.message}"
         off = self.deviation_percent
         gap = "" if off is None or off == 0.0 else f" ({off:+.3g} %)"
         return (
@@ -108,7 +114,7 @@ def _must_meet(
 
 
 def steady_state(group: Group) -> Iterator[Finding]:
-    """λ < m μ, with the numbers as they are printed."""
+    """λ < m μ: broken where no numbers that print like these obey it, a doubt where those that are printed do not."""
     inputs = _inputs(group)
     if inputs is None:
         return
@@ -117,7 +123,11 @@ def steady_state(group: Group) -> Iterator[Finding]:
         message = (
             f"{servers} x {service.value:g}/s do not serve {arrival.value:g}/s: no steady state with the printed inputs"
         )
-        yield finding(group, "input arrival_rate", "λ < m μ", arrival, 0.0, service.value * servers, message)
+        severity = Severity.BROKEN
+        if arrival.low < service.high * servers:
+            message, severity = message + "; more digits would decide it", Severity.DOUBT
+        limit = service.value * servers
+        yield finding(group, "input arrival_rate", "λ < m μ", arrival, 0.0, limit, message, severity)
 
 
 def model_outputs(group: Group) -> Iterator[Finding]:
