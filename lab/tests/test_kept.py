@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import shutil
 from pathlib import Path
@@ -23,9 +24,11 @@ from weir_lab.errors import RecordError, ReportError
 from weir_lab.records import write_json
 from weir_lab.records.sharing.files import read_kept, write_kept
 from weir_lab.records.sharing.numbers import histogram_of, numbers_of, plain_histogram, text_of
+from weir_lab.records.sharing.unpacking import unpack
 from weir_lab.report.page.data import data_of
 from weir_lab.report.page.numbers import pages_compared
 from weir_lab.report.sets import Sources, assemble, gallery, write_report
+from weir_lab.report.sets import kept as kept_module
 from weir_lab.report.sets.gallery import build_gallery
 from weir_lab.report.sets.kept import bring_back, holds_records, keep, verify_kept
 from weir_lab.report.sets.twin import SCHEMA as TWIN
@@ -154,6 +157,85 @@ def test_what_was_brought_back_is_kept_as_it_was(kept: Path, tmp_path: Path) -> 
         assert (again.folder / file).read_bytes() == (kept / file).read_bytes(), file
     with pytest.raises(RecordError, match="is there already"):
         bring_back(kept, root)
+
+
+def test_keeping_over_a_folder_of_something_else_is_refused(kept: Path, tmp_path: Path) -> None:
+    """`keep --out records` removed the kept records of all studies, and `--out .` whatever lay there."""
+    root = tmp_path / "root"
+    found = bring_back(kept, root)
+    write_json(root / f"{found.twin['name']}.json", found.twin)
+    out = tmp_path / "mine"
+    out.mkdir()
+    (out / "thesis.txt").write_text("years of work")
+    for place in (out, out / "thesis.txt"):
+        with pytest.raises(RecordError, match="holds other files than kept records"):
+            keep(root, place)
+    assert (out / "thesis.txt").read_text() == "years of work"
+    (tmp_path / "empty").mkdir()
+    # The last two are one place: what `keep` wrote it may write again.
+    for place in (tmp_path / "empty", tmp_path / "new", tmp_path / "new"):
+        assert keep(root, place).runs > 0
+        assert holds_records(place)
+
+
+def test_records_are_there_again_where_new_ones_cannot_take_their_place(
+    kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, made = tmp_path / "out", tmp_path / "made"
+    shutil.copytree(kept, out)
+    made.mkdir()
+    before = sorted(file.name for file in out.iterdir())
+    move = Path.rename
+
+    def fails(self: Path, target: Path) -> Path:
+        if self == made:
+            raise OSError(28, "No space left on device")
+        return move(self, target)
+
+    monkeypatch.setattr(Path, "rename", fails)
+    with pytest.raises(OSError, match="No space left"):
+        kept_module._put_in_place(made, out, tmp_path / "aside")
+    assert sorted(file.name for file in out.iterdir()) == before
+
+
+@pytest.mark.parametrize("name", ["../out", "/tmp/weir-out", "..", "", "a/b", 7])
+def test_a_record_writes_no_run_outside_of_its_sweep(kept: Path, tmp_path: Path, name: object) -> None:
+    """`verify` of somebody's records made folders and replaced files wherever these said."""
+    content = read_kept(kept / "t-direct.kept.zst")
+    content["runs"][0]["name"] = name
+    with pytest.raises(RecordError, match="no name of a folder"):
+        unpack(content, tmp_path / "inside" / "sweep")
+    assert [file.name for file in tmp_path.iterdir()] == ["inside"]
+
+
+@pytest.mark.parametrize("name", ["../../../x", "/tmp/weir-x", "run.json", "load.json"])
+def test_a_record_writes_only_files_that_runs_leave(kept: Path, tmp_path: Path, name: str) -> None:
+    content = read_kept(kept / "t-direct.kept.zst")
+    next(run for run in content["runs"] if run["meta"]["verdict"]["valid"])["files"] = {name: "owned"}
+    with pytest.raises(RecordError, match="which no run leaves"):
+        unpack(content, tmp_path / "inside" / "sweep")
+    assert [file.name for file in tmp_path.iterdir()] == ["inside"]
+
+
+def without(content: dict[str, Any], *place: Any) -> dict[str, Any]:
+    """The content without what stands at a place."""
+    found = copy.deepcopy(content)
+    at: Any = found
+    for step in place[:-1]:
+        at = at[step]
+    del at[place[-1]]
+    return found
+
+
+def test_a_record_of_another_version_is_an_error_and_no_traceback(kept: Path, tmp_path: Path) -> None:
+    content = read_kept(kept / "t-direct.kept.zst")
+    wrong = [
+        without(content, "study"), without(content, "common"), without(content, "runs", 0, "meta", "verdict"),
+        {**content, "runs": [7]}, {**content, "runs": [{**content["runs"][0], "load": []}]}, {**content, "sweep": []},
+    ]  # fmt: skip
+    for place, one in enumerate(wrong):
+        with pytest.raises(RecordError, match="Use the version that made them"):
+            unpack(one, tmp_path / str(place))
 
 
 def kept_section(tree: Path, name: str) -> Path:

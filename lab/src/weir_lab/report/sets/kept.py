@@ -86,7 +86,14 @@ class BroughtBack:
 
 
 def keep(root: Path, out: Path) -> Kept:
-    """Write the records of a whole study whose report is in ``root``: of every sweep that the report uses. ``out`` is written anew."""
+    """Write the records of a whole study whose report is in ``root``: of every sweep that the report uses.
+
+    ``out`` is written anew if `keep` wrote it before; a folder with anything else in it is left as it is, with an error.
+    """
+    if not (_is_free(out) or holds_records(out)):
+        raise RecordError(
+            f"{out}: holds other files than kept records. Give --out a folder that is empty or not there."
+        )
     twins = [file for file in sorted(root.glob("*.json")) if (root / "studies" / f"{file.stem}.set.toml").exists()]
     if len(twins) != 1:
         raise RecordError(f"{root}: no report of a whole study here. Make it with `weir-lab study`, then keep it.")
@@ -94,7 +101,7 @@ def keep(root: Path, out: Path) -> Kept:
     made: dict[str, tuple[int, int]] = {}
     with tempfile.TemporaryDirectory(prefix="weir-keep-", dir=_parent(out)) as scratch:
         folder = Path(scratch) / "records"
-        shutil.copytree(root / "studies", folder / "studies")
+        shutil.copytree(root / "studies", folder / "studies", symlinks=True)
         if (root / "reasons.json").exists():
             shutil.copy(root / "reasons.json", folder / "reasons.json")
         write_kept(folder / f"{twin['name']}{_TWIN}", twin)
@@ -102,9 +109,24 @@ def keep(root: Path, out: Path) -> Kept:
             content = pack(root / name)
             valid = sum(run["meta"]["verdict"]["valid"] for run in content["runs"])
             made[name] = (write_kept(folder / f"{name}{_SWEEP}", content), valid)
-        shutil.rmtree(out, ignore_errors=True)
-        shutil.move(folder, out)
+        _put_in_place(folder, out, Path(scratch) / "before")
     return Kept(out, made)
+
+
+def _is_free(out: Path) -> bool:
+    return not out.exists() or (out.is_dir() and not any(out.iterdir()))
+
+
+def _put_in_place(made: Path, out: Path, aside: Path) -> None:
+    """Move a folder to where another may be, which is there again if that fails; all three are on one file system."""
+    if out.exists():
+        out.rename(aside)
+    try:
+        made.rename(out)
+    except OSError:
+        if aside.exists():
+            aside.rename(out)
+        raise
 
 
 def holds_records(path: Path) -> bool:
@@ -145,12 +167,16 @@ def bring_back(folder: Path, root: Path) -> BroughtBack:
     runs, commits = 0, dict[str, None]()
     with tempfile.TemporaryDirectory(prefix="weir-unpack-", dir=_parent(root)) as scratch:
         made = Path(scratch) / "study"
-        shutil.copytree(folder / "studies", made / "studies")
+        # What a link leads to is no part of the records.
+        shutil.copytree(folder / "studies", made / "studies", symlinks=True)
         if (folder / "reasons.json").exists():
             shutil.copy(folder / "reasons.json", made / "reasons.json")
         for file in sorted(folder.glob(f"*{_SWEEP}")):
             content = read_kept(file, KEPT)
-            unpack(content, made / file.name.removesuffix(_SWEEP))
+            try:
+                unpack(content, made / file.name.removesuffix(_SWEEP))
+            except RecordError as error:
+                raise RecordError(f"{file}: {error}") from error
             runs += sum(run["meta"]["verdict"]["valid"] for run in content["runs"])
             commits.update(dict.fromkeys(_commits(content)))
         shutil.move(made, root)
