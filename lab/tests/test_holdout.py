@@ -15,7 +15,7 @@ from weir_lab.cli import app
 from weir_lab.design import Role, parse_study, schedule
 from weir_lab.records import SweepMeta, runs_folder, write_json
 from weir_lab.theory.fitting.holdout import hold_out
-from weir_lab.theory.fitting.holdout_forms import Measured, exponent
+from weir_lab.theory.fitting.holdout_forms import Known, Measured, exponent, fit, forms
 from weir_lab.theory.queueing import finite_source, token_bucket
 
 THINK_S, TOKEN_S = 5e-3, 345e-6
@@ -181,6 +181,15 @@ def test_the_power_of_slowness_is_read_off_repetitions_and_nothing_else() -> Non
     assert exponent(shared_machine((1, 8, 64), rng, reported=False)) == 0.0
     # Populations differ in cost and met different machines; no repetitions, no answer.
     assert exponent(shared_machine((1, 8, 64), rng, runs=1)) == 0.0
+
+
+def test_a_burst_is_reported_as_long_as_it_was_used() -> None:
+    """“burst 812” stood beside predictions that were made with 256."""
+    points = [Measured(n, (n / (THINK_S + 2e-4),) * 2, (2e-4,) * 2) for n in (1, 2, 4, 8, 16)]
+    known = Known.of(points, THINK_S)
+    bucket = next(form for form in forms(None, known) if "burst" in form.own)
+    found = fit(bucket, points, known, near=np.array([2e-4, 1e-4, 900.0]))
+    assert dict(zip(bucket.parameters, found.tolist(), strict=True))["burst"] <= 256.0
 
 
 def test_populations_on_one_side_of_the_knee_are_no_proof() -> None:

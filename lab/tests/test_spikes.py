@@ -18,7 +18,9 @@ from weir_lab.records.sharing.packing import plain_seconds
 from weir_lab.records.sharing.unpacking import seconds_of_plain
 from weir_lab.records.windows import Window
 from weir_lab.report.sections import traces
+from weir_lab.report.sections.claims.rules import _longer_text
 from weir_lab.report.sections.traces import CANNOT_TELL, DRIFTS, STABLE, Steadiness, _merged, spikes_of, steadiness
+from weir_lab.theory.linear import Estimate, Within
 from weir_lab.theory.stats import Spike, coincidences, find_spikes
 
 if TYPE_CHECKING:
@@ -167,6 +169,14 @@ def test_a_spike_of_one_window_stays_in_a_drawing_of_merged_windows() -> None:
     merged = _merged(windows, [100.0] * 7 + [20.0] + [100.0] * 7)
     assert (merged.x, merged.low, merged.high) == (0.0, 20.0, 100.0)
     assert 94.0 < merged.y < 95.0
+
+
+def test_of_one_trace_more_runs_would_tell_nothing_and_a_longer_one_might() -> None:
+    """“Some 487 runs of each level in place of 1 would tell” stood behind a verdict on an hour."""
+    wide = Within(Estimate(-1.0, 2.0, 20.0), -5.0, 5.0)
+    assert _longer_text([wide], 0.05) == "; a trace some 3 times as long would tell in 4 of 5 studies"
+    assert _longer_text([Within(Estimate(-1.0, 0.5, 20.0), -5.0, 5.0)], 0.05) == ""
+    assert "no longer trace would tell" in _longer_text([Within(Estimate(5.0, 2.0, 20.0), -5.0, 5.0)], 0.05)
 
 
 def test_a_trace_whose_parts_are_too_much_alike_has_no_interval_and_its_page_says_so(

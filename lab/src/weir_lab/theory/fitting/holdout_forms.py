@@ -18,6 +18,7 @@ off the repetitions of each population. Pure.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
@@ -188,6 +189,11 @@ class Form:
         beside = ("outside_s",) if self.times is Times.PARTLY else ()
         return (outside, "processors" if self.times is Times.BOTH else "service_s", *self.own, *beside)
 
+    def used(self, parameters: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The parameters as the station takes them: no burst is longer than closed loops could tell from none."""
+        at_most = np.array([_BURST_MAX if name == "burst" else math.inf for name in self.parameters])
+        return np.asarray(np.minimum(parameters, at_most))
+
     def answers(
         self, points: Sequence[Measured], known: Known, parameters: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -269,7 +275,7 @@ def fit(
             errors, start, diff_step=np.full(start.size, 1e-3), xtol=1e-5, ftol=1e-5, max_nfev=20
         )  # fmt: skip
         if best is None or found.cost < best[0]:
-            best = float(found.cost), np.exp(np.clip(found.x, *_LOGS))
+            best = float(found.cost), form.used(np.exp(np.clip(found.x, *_LOGS)))
     assert best is not None, "every form has a start"
     return best[1]
 

@@ -74,11 +74,11 @@ from weir_lab.report.sections.claims.contrasts import (
 from weir_lab.report.sections.comparisons.corners import pair_changes_text
 from weir_lab.report.sections.comparisons.plateaus import stops_of
 from weir_lab.report.sections.effects import designs_of, estimates_of
-from weir_lab.theory.linear import Counted, Estimate, LayoutError, Unmeasured, Within
+from weir_lab.theory.linear import Counted, Estimate, LayoutError, Question, Unmeasured, Within
 from weir_lab.theory.units import count_text, number, rate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from weir_lab.design.whole.sets import Ruled
     from weir_lab.report.common import Task
@@ -87,6 +87,9 @@ if TYPE_CHECKING:
     from weir_lab.theory.factorial import FactorialAnalysis
 
 __all__ = ["RULES", "against_number"]
+
+# Nobody measures a trace that is so much longer.
+_TIMES_MAX = 1000.0
 
 
 # The maximum against what links carry, and against a printed number.
@@ -432,9 +435,19 @@ def _stable(claim: Ruled, task: Task, _cells: Sequence[CellReadings]) -> Asked |
             parts.append(
                 f"{name} changes by {number(one.estimate.value, 2)} % ({low} to {high}) from its beginning to its end"
             )
-        return f"{'; '.join(parts)}; stable is what stays within {margin:g} %"
+        return f"{'; '.join(parts)}; stable is what stays within {margin:g} %{_longer_text(questions.values(), alpha)}"
 
-    return Asked(tuple(questions.values()), evidence, 1)
+    return Asked(tuple(questions.values()), evidence, 1, says_missing=True)
+
+
+def _longer_text(questions: Iterable[Question], alpha: float) -> str:
+    """How much longer traces would have to be where they tell nothing; of a single run no number of others would tell."""
+    times = max((one.times_more(alpha) for one in questions if min(one.p_holds, one.p_fails) > alpha), default=0.0)
+    if not times:
+        return ""
+    if times > _TIMES_MAX:
+        return "; no longer trace would tell, if what was found is the true value"
+    return f"; a trace some {max(2, math.ceil(times))} times as long would tell in 4 of 5 studies"
 
 
 def _has_spikes(claim: Ruled, task: Task, _cells: Sequence[CellReadings]) -> Asked | Known:
@@ -452,9 +465,9 @@ def _counted(name: str, spikes: int, question: Counted) -> Asked:
         low, high = (number(one, 1) for one in question.interval(alpha))
         per_hour = number(question.count / question.units, 1)
         counted = f"{count_text(spikes, 'spike')} in {count_text(question.count, 'burst')}"
-        return f"{name} has {counted}, {per_hour} bursts an hour ({low} to {high})"
+        return f"{name} has {counted}, {per_hour} bursts an hour ({low} to {high}){_longer_text([question], alpha)}"
 
-    return Asked((question,), evidence, 1)
+    return Asked((question,), evidence, 1, says_missing=True)
 
 
 def _law(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:
