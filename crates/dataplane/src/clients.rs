@@ -42,6 +42,10 @@ use std::{
 use weir_protocol::Parsed;
 use weir_timing::Instant;
 
+/// How long a reply for which nobody was asked waits for the next one of its client: about as long as a server takes that is near. A driver
+/// that waits by the millisecond makes one of it, if nothing else happens.
+const HELD_BACK_NS: u64 = 200_000;
+
 /// The clients of one dataplane.
 #[derive(Debug)]
 pub(crate) struct Clients {
@@ -52,6 +56,8 @@ pub(crate) struct Clients {
     lent: usize,
     /// Sessions for which there are bytes to write.
     listed: VecDeque<SessionId>,
+    /// Sessions whose bytes wait for more, each once, with the moment from which on they do not.
+    held_back: VecDeque<(SessionId, Instant)>,
     /// Sessions that were paused and may go on, each once.
     resumable: VecDeque<SessionId>,
     /// When the first client may be overdue; `None` if none can be.
@@ -73,6 +79,7 @@ impl Clients {
             sessions: Slab::new(),
             lent: 0,
             listed: VecDeque::new(),
+            held_back: VecDeque::new(),
             resumable: VecDeque::new(),
             due: None,
             held: Held::new(&Budget::new(config.buffer_bytes_max)),
@@ -396,8 +403,34 @@ impl Clients {
     /// There are bytes to write to this client.
     #[inline]
     pub(crate) fn list(&mut self, id: SessionId) {
-        if self.sessions[id.index()].list() {
+        let session = &mut self.sessions[id.index()];
+        session.let_wait(None);
+        if session.list() {
             self.listed.push_back(id);
+        }
+    }
+
+    /// Bytes that were listed are of a reply for which nobody was asked. Where more replies are to come, they leave with these, or a moment
+    /// later: to a client that has sent much at once each write costs as much as the others. `since`: what [`Session::may_wait_from`] said
+    /// before they were listed.
+    pub(crate) fn let_wait(&mut self, id: SessionId, since: Option<Instant>) {
+        if let Some(session) = self.sessions.get_mut(id.index()) {
+            session.let_wait(since);
+        }
+    }
+
+    /// What has waited for a moment leaves.
+    #[inline]
+    pub(crate) fn release_held_back(&mut self, now: Instant) {
+        while let Some(&(id, until)) = self.held_back.front() {
+            // Listed or not: what counts is the time.
+            if self.get(id).is_some_and(Session::may_wait) && until > now {
+                return;
+            }
+            self.held_back.pop_front();
+            if self.sessions.get_mut(id.index()).is_some_and(Session::end_holding_back) {
+                self.list(id);
+            }
         }
     }
 
@@ -408,6 +441,13 @@ impl Clients {
             let id = self.listed.pop_front()?;
             let Some(session) = self.sessions.get_mut(id.index()) else { continue };
             session.unlist();
+            if let Some(since) = session.waits_since() {
+                if session.hold_back() {
+                    self.held_back.push_back((id, since.plus(HELD_BACK_NS)));
+                }
+                continue;
+            }
+            session.let_wait(None);
             if !session.replies.is_blocked() && !session.replies.output().is_empty() {
                 return Some(id);
             }
@@ -466,10 +506,11 @@ impl Clients {
         }
     }
 
-    /// When to look for any that are overdue.
+    /// When to look for any that are overdue, or whose bytes have waited for more.
     #[inline]
-    pub(crate) const fn due(&self) -> Option<Instant> {
-        self.due
+    pub(crate) fn due(&self) -> Option<Instant> {
+        let held = self.held_back.front().map(|&(_, until)| until);
+        held.into_iter().chain(self.due).min()
     }
 
     /// Closes the connections of clients that are overdue, if it is time to look for any.

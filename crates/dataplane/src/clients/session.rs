@@ -48,6 +48,10 @@ pub(crate) struct Session {
     writing: u32,
     /// The session is in the list of those with something to write.
     is_listed: bool,
+    /// All that there is to write may wait a moment for more: the first of it came then.
+    may_wait_since: Option<Instant>,
+    /// It is in the list of those that wait so.
+    is_held_back: bool,
     /// It is in the list of those that go on.
     goes_on: bool,
     /// Memory that was counted for it, in bytes.
@@ -100,6 +104,8 @@ impl Session {
             undecided: 0,
             writing: 0,
             is_listed: false,
+            may_wait_since: None,
+            is_held_back: false,
             goes_on: false,
             charged: 0,
         }
@@ -350,6 +356,41 @@ impl Session {
     /// It was taken from that list.
     pub(crate) fn unlist(&mut self) {
         self.is_listed = false;
+    }
+
+    /// Since when all that there is to write may wait a moment for more, if what comes now may.
+    pub(crate) fn may_wait_from(&self, now: Instant) -> Option<Instant> {
+        let is_client = matches!(self.origin, Origin::Client { .. });
+        let new = Some(now).filter(|_| !self.is_listed);
+        self.may_wait_since.or(new).filter(|_| is_client)
+    }
+
+    /// Sets since when that is so; `None`: what there is to write is to leave.
+    #[inline]
+    pub(crate) fn let_wait(&mut self, since: Option<Instant>) {
+        self.may_wait_since = since;
+    }
+
+    /// Since when what there is to write waits for more, if there is more to come.
+    #[inline]
+    pub(crate) fn waits_since(&self) -> Option<Instant> {
+        self.may_wait_since.filter(|_| self.replies.next_to_append().is_some())
+    }
+
+    /// It is in the list of those that wait so. Returns whether it was not.
+    pub(crate) fn hold_back(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_held_back, true)
+    }
+
+    /// It was taken from that list. Returns whether what there is to write still waits.
+    pub(crate) fn end_holding_back(&mut self) -> bool {
+        self.is_held_back = false;
+        self.may_wait()
+    }
+
+    /// Whether what there is to write may wait a moment for more.
+    pub(crate) fn may_wait(&self) -> bool {
+        self.may_wait_since.is_some()
     }
 
     /// It is in the list of those that go on. Returns whether it was not.

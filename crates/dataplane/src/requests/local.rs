@@ -70,7 +70,9 @@ impl Requests {
         };
         base.meter.counters().near_hits += 1;
         self.services[key].hits = 1;
+        let since = base.clients[id].may_wait_from(now);
         self.finish(base, key, Some(Deciding { bytes: value.reply(), lacks_end: false }), now);
+        base.clients.let_wait(id, since);
         base.count_copy(id, value.reply().len());
         None
     }

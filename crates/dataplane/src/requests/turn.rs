@@ -30,6 +30,7 @@ pub(crate) fn take_turn(requests: &mut Requests, base: &mut Base, now: Instant) 
     base.fleet.work(now);
     base.publish_held(held_by_servers, now);
     base.clients.close_overdue(now);
+    base.clients.release_held_back(now);
     if requests.bulk_reads.is_waited_for() {
         requests.bulk_reads.look(base);
         while let Some(id) = requests.bulk_reads.next(base) {

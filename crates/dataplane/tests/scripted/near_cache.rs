@@ -60,6 +60,66 @@ fn a_key_that_is_asked_for_often_is_answered_without_its_server() {
     assert!(world.dataplane.is_quiet());
 }
 
+/// A pipeline of ten gets left in two writes where five were answered at once, and each write costs as much as the rest of them.
+#[test]
+fn what_is_answered_at_once_leaves_with_what_its_client_waits_for() {
+    let (mut world, clients) = world_of(2, on());
+    while world.dataplane.poll_client_output().is_some() {}
+    assert_eq!(world.asks(clients[0], "get a\r\nget b\r\nget a"), "get b\r\n");
+    assert_eq!(world.dataplane.poll_client_output(), None);
+    assert!(world.dataplane.poll_timeout() <= Some(world.now.plus(MS / 5)));
+    world.server_says(0, &value("b", "x"));
+    assert_eq!(world.dataplane.poll_client_output(), Some(clients[0]));
+    assert_eq!(world.client_gets(clients[0]), value("a", "old") + &value("b", "x") + &value("a", "old"));
+    // With nothing to wait for it does not.
+    assert_eq!(world.asks(clients[1], "get a\r\nget a"), "");
+    assert_eq!(world.dataplane.poll_client_output(), Some(clients[1]));
+}
+
+#[test]
+fn it_waits_for_a_moment_and_no_longer() {
+    let (mut world, clients) = world_of(1, on());
+    for _ in 0..3 {
+        while world.dataplane.poll_client_output().is_some() {}
+        assert_eq!(world.asks(clients[0], "get a\r\nget b"), "get b\r\n");
+        world.pass(MS / 5 - 1);
+        assert_eq!(world.dataplane.poll_client_output(), None);
+        world.pass(1);
+        assert_eq!(world.dataplane.poll_client_output(), Some(clients[0]));
+        assert_eq!(world.client_gets(clients[0]), value("a", "old"));
+        assert_eq!(world.hears(clients[0], 0, "END\r\n"), "END\r\n");
+    }
+}
+
+/// A client that went on asking for what is kept had its first reply when its server had answered another get.
+#[test]
+fn more_of_the_same_does_not_put_it_off() {
+    let (mut world, clients) = world_of(1, on());
+    while world.dataplane.poll_client_output().is_some() {}
+    assert_eq!(world.asks(clients[0], "get a\r\nget b"), "get b\r\n");
+    let mut passed = 0;
+    while world.dataplane.poll_client_output().is_none() {
+        assert!(passed < MS / 5, "it is late by {} ns", passed - MS / 5);
+        // As a driver does: it reads, then time passes, then it writes.
+        world.now = world.now.plus(MS / 20);
+        passed += MS / 20;
+        assert_eq!(world.asks(clients[0], "get a"), "");
+    }
+    assert_eq!(passed, MS / 5);
+    assert_eq!(world.client_gets(clients[0]), value("a", "old"));
+    assert_eq!(world.hears(clients[0], 0, "END\r\n"), format!("END\r\n{}", value("a", "old").repeat(4)));
+}
+
+#[test]
+fn only_replies_that_nobody_was_asked_for_wait() {
+    for sent in ["version\r\nget a\r\nget b", "get a\r\nversion\r\nget b"] {
+        let (mut world, clients) = world_of(1, on());
+        while world.dataplane.poll_client_output().is_some() {}
+        assert_eq!(world.asks(clients[0], sent), "get b\r\n");
+        assert_eq!(world.dataplane.poll_client_output(), Some(clients[0]), "{sent}");
+    }
+}
+
 #[test]
 fn without_the_setting_nothing_is_kept() {
     let mut world = World::new(1, 1);
