@@ -133,8 +133,11 @@ impl Requests {
             // The question has waited for another connection than that on which the token had come.
             (Found::Same, _) => self.ask_as_get(base, key, Fault::Closed, now),
             (Found::Nonsense, _) => {
-                let server = base.fleet.routes.primary(self.ask_once.key_of(key));
-                base.fleet.servers.note_meta_refused(server);
+                // Since a reload another server may have the key.
+                if self.ask_once.is_by_table(key, base.fleet.generation()) {
+                    let server = base.fleet.routes.primary(self.ask_once.key_of(key));
+                    base.fleet.servers.note_meta_refused(server);
+                }
                 self.ask_as_get(base, key, Fault::Protocol, now);
             }
         }

@@ -16,8 +16,9 @@
 //! than its item lives, where the server says how long (`asked_by_meta.rs`).
 //!
 //! With `--near-cache-check` a value is no answer by itself. Its server is asked whether the item has changed, and what it says is the
-//! answer, whoever writes. What has been written here, and how old the value is, does not matter then. A value that is replaced while its
-//! server is asked about it stays until that has answered: there are no more of these than questions.
+//! answer, whoever writes. How old the value is does not matter then. What has been written here does: a client may have chosen the same
+//! token for another value. A value that is replaced while its server is asked about it stays until that has answered: there are no more of
+//! these than questions.
 //!
 //! Which keys are asked for most is judged in each set of places by itself. A get of its key is a point for a place. A get of another key is
 //! a point less for the weakest of the set, and who has none left is replaced (after Misra and Gries, *Finding repeated elements*, 1982).
@@ -211,16 +212,16 @@ impl NearCache {
             // Two keys with one hash.
             return Looked::Nothing;
         }
-        if value.generation == generation {
-            if self.checks {
-                let value = Arc::clone(value);
-                return if self.is_unchecked { Looked::Answer(value) } else { Looked::Check(value) };
+        let is_last = writes.is_last_acknowledged(hash, value.seen) || self.is_late;
+        // Whether one that is asked about is too old its server says. It does not say what was written under the same token.
+        if value.generation == generation && is_last && (self.checks || value.until > now) {
+            // Its client is to read what it has written.
+            if is_writing && !writes.is_same(hash, value.seen) {
+                return Looked::Nothing;
             }
-            if (writes.is_last_acknowledged(hash, value.seen) || self.is_late) && value.until > now {
-                // It is to read what it has written.
-                let is_behind_own = is_writing && !writes.is_same(hash, value.seen);
-                return if is_behind_own { Looked::Nothing } else { Looked::Answer(Arc::clone(value)) };
-            }
+            let value = Arc::clone(value);
+            let asks = self.checks && !self.is_unchecked;
+            return if asks { Looked::Check(value) } else { Looked::Answer(value) };
         }
         self.bytes -= value.reply.capacity();
         place.value = None;

@@ -321,16 +321,25 @@ fn a_value_is_answered_when_its_server_says_that_it_has_not_changed() {
 }
 
 #[test]
-fn it_is_asked_about_whatever_was_written_and_however_old_it_is() {
+fn it_is_asked_about_however_old_it_is() {
     let (mut world, clients) = world_with(checked());
-    let set = "set a 0 0 1\r\nx";
-    assert_eq!(world.asks(clients[1], set), format!("{set}\r\n"));
-    assert_eq!(world.hears(clients[1], 0, "STORED\r\n"), "STORED\r\n");
-    assert_eq!(world.asks(clients[0], "get a"), TO_CHECK);
-    assert_eq!(world.hears(clients[0], 0, "HD ka c7 f0 t-1\r\n"), value("a", "old"), "its server knows");
     world.pass(10 * AGE);
     assert_eq!(world.asks(clients[0], "get a"), TO_CHECK);
     assert_eq!(world.hears(clients[0], 0, "HD ka c7 f0 t1\r\n"), value("a", "old"));
+}
+
+/// Its server says of another value under the same token that nothing has changed, and clients may choose tokens.
+#[test]
+fn what_was_written_through_the_process_since_is_not_asked_about() {
+    for write in ["ms a 1 E7\r\nx", "ma a E7", "md a x E7", "set a 0 0 1\r\nx"] {
+        let (mut world, clients) = world_with(checked());
+        assert_eq!(world.asks(clients[1], write), format!("{write}\r\n"));
+        assert_eq!(world.asks(clients[1], "get a"), "get a\r\n", "{write}");
+        let written = if write.starts_with("set") { "STORED\r\n" } else { "HD\r\n" };
+        let said = format!("{written}{}", value("a", "x"));
+        assert_eq!(world.hears(clients[1], 0, &said), said, "{write}");
+        assert_eq!(world.asks(clients[0], "get a"), TO_KEEP, "{write}");
+    }
 }
 
 #[test]
