@@ -48,6 +48,8 @@ pub(crate) struct Journal {
     flushes_in_flight: usize,
     /// Nothing is sent before.
     not_before: Instant,
+    /// How often in a row the server has refused what it was sent, each time after a pause.
+    refusals: u32,
     /// What is deleted, or flushed, now is so once more when some time has passed.
     twice: bool,
 }
@@ -89,6 +91,7 @@ impl Journal {
             flush: Flush::NotNeeded,
             flushes_in_flight: 0,
             not_before: Instant::ZERO,
+            refusals: 0,
             twice: false,
         }
     }
@@ -157,23 +160,27 @@ impl Journal {
     /// The oldest delete was answered: the server has forgotten its key.
     pub(crate) fn confirm(&mut self, now: Instant, quarantine_ns: u64) {
         let Some(missed) = self.in_flight.pop_front() else { return };
-        if self.twice && self.flush == Flush::NotNeeded {
-            self.again.insert(missed);
-            self.bytes = self.count_bytes();
-        } else {
-            self.bytes -= missed.key.len();
-        }
+        self.refusals = 0;
+        let len = missed.key.len();
+        // Its length is counted once for each of the sets that has it.
+        let is_kept = self.twice && self.flush == Flush::NotNeeded && self.again.insert(missed);
+        self.bytes -= if is_kept { 0 } else { len };
         self.begin_second_round(now, quarantine_ns);
     }
 
-    /// The oldest delete was refused, by a server that may do it another time: it is sent again then.
-    pub(crate) fn refuse(&mut self, until: Instant) {
+    /// The oldest delete was refused, by a server that may do it another time: it is sent again after a pause, which doubles from the first
+    /// to the second of these bounds while everything is refused.
+    pub(crate) fn refuse(&mut self, now: Instant, (shortest_ns, longest_ns): (u64, u64)) {
         let Some(missed) = self.in_flight.pop_front() else { return };
-        if matches!(self.flush, Flush::NotNeeded | Flush::InFlight) {
-            self.waiting.insert(missed);
+        let len = missed.key.len();
+        let is_kept = matches!(self.flush, Flush::NotNeeded | Flush::InFlight) && self.waiting.insert(missed);
+        self.bytes -= if is_kept { 0 } else { len };
+        // Of what was sent together the first counts.
+        if self.not_before <= now {
+            let pause_ns = shortest_ns.saturating_mul(1 << self.refusals.min(16)).min(longest_ns);
+            self.refusals += 1;
+            self.not_before = now.plus(pause_ns);
         }
-        self.bytes = self.count_bytes();
-        self.not_before = self.not_before.max(until);
     }
 
     /// The server was flushed.
@@ -229,6 +236,7 @@ impl Journal {
     /// deleted after a pause, and again after another.
     pub(crate) fn quarantine(&mut self, until: Instant) {
         self.waiting.append(&mut self.again);
+        self.bytes = self.count_bytes();
         self.twice = true;
         self.not_before = self.not_before.max(until);
     }
@@ -239,7 +247,12 @@ impl Journal {
     }
 
     fn begin_second_round(&mut self, now: Instant, quarantine_ns: u64) {
-        if self.twice && self.waiting.is_empty() && self.in_flight.is_empty() {
+        // A flush that is under way is repeated, too, and with it all that was to be deleted.
+        if self.twice
+            && self.flush == Flush::NotNeeded
+            && self.waiting.is_empty()
+            && self.in_flight.is_empty()
+        {
             self.twice = false;
             self.waiting = mem::take(&mut self.again);
             self.not_before = now.plus(quarantine_ns);
@@ -325,12 +338,81 @@ mod tests {
         let mut journal = Journal::new();
         journal.miss(missed("a"), BOUNDS);
         assert_eq!(next(&mut journal, 0).as_deref(), Some("a"));
-        journal.refuse(at(7));
+        journal.refuse(at(0), (7, 40));
         assert!(!journal.is_flushing() && !journal.is_done());
         assert_eq!(next(&mut journal, 6), None);
         assert_eq!(next(&mut journal, 7).as_deref(), Some("a"));
         journal.confirm(at(7), PAUSE);
         assert!(journal.is_done() && journal.bytes == 0);
+    }
+
+    /// A server that refused everything was asked the same 256 deletes twenty times a second, for ever.
+    #[test]
+    fn a_server_that_refuses_all_deletes_is_asked_less_and_less_often() {
+        let mut journal = Journal::new();
+        let (mut now, mut pauses) = (0, Vec::new());
+        let overflows = ["a", "bb"].map(|key| journal.miss(missed(key), BOUNDS));
+        assert_eq!(overflows, [false; 2]);
+        for _ in 0..6 {
+            assert_eq!(
+                [next(&mut journal, now), next(&mut journal, now)].map(|key| key.is_some()),
+                [true; 2]
+            );
+            journal.refuse(at(now), (7, 40));
+            journal.refuse(at(now + 1), (7, 40));
+            assert_eq!((journal.len(), journal.bytes), (2, 3));
+            let due = journal.due().expect("they wait").as_nanos();
+            pauses.push(due - now);
+            now = due;
+        }
+        assert_eq!(pauses, [7, 14, 28, 40, 40, 40]);
+        assert!(next(&mut journal, now).is_some());
+        journal.confirm(at(now), PAUSE);
+        assert!(next(&mut journal, now).is_some());
+        journal.refuse(at(now), (7, 40));
+        assert_eq!(journal.due(), Some(at(now + 7)), "it has done one meanwhile");
+        // What was missed again while its delete was under way is one key.
+        assert!(next(&mut journal, now + 7).is_some());
+        assert!(!journal.miss(missed("bb"), BOUNDS));
+        journal.refuse(at(now + 7), (7, 40));
+        assert_eq!((journal.len(), journal.bytes), (1, 2));
+    }
+
+    /// `twice` was forgotten, and the server read again, with an old write that might still be carried out.
+    #[test]
+    fn a_delete_that_ends_during_the_flush_after_a_quarantine_does_not_end_it() {
+        let mut journal = Journal::new();
+        journal.miss(missed("a"), BOUNDS);
+        journal.quarantine(at(0));
+        assert_eq!(next(&mut journal, 0).as_deref(), Some("a"));
+        journal.flush_instead();
+        assert_eq!(next(&mut journal, 0).as_deref(), Some("flush"));
+        journal.confirm(at(0), PAUSE);
+        journal.confirm_flush(at(0), PAUSE);
+        assert!(!journal.is_done());
+        assert_eq!(next(&mut journal, PAUSE).as_deref(), Some("flush"));
+        journal.confirm_flush(at(PAUSE), PAUSE);
+        assert!(journal.is_done() && journal.bytes == 0);
+    }
+
+    /// Each confirmation walked through all that was left, 65,536 keys by default.
+    #[test]
+    fn a_long_journal_is_worked_off_twice_without_counting_it_each_time() {
+        let bounds = Bounds { keys: 60_000, bytes: 1 << 20 };
+        let mut journal = Journal::new();
+        for number in 0..50_000 {
+            assert!(!journal.miss(missed(&number.to_string()), bounds));
+        }
+        let bytes = journal.bytes;
+        journal.quarantine(at(0));
+        for round in 0..2 {
+            for _ in 0..50_000 {
+                assert!(next(&mut journal, round * PAUSE).is_some());
+                journal.confirm(at(round * PAUSE), PAUSE);
+            }
+            assert_eq!(journal.bytes, if round == 0 { bytes } else { 0 });
+        }
+        assert!(journal.is_done());
     }
 
     #[test]

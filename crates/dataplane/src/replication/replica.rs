@@ -274,7 +274,8 @@ impl Replicas {
         match (purpose, reply.status.is_error()) {
             (Purpose::Delete, true) if reply.status == Status::ServerError => {
                 counters.journal_deletes_refused += 1;
-                replica.journal.refuse(now.plus(config.reconnect_delay_min_ns));
+                let pauses = (config.reconnect_delay_min_ns, config.reconnect_delay_max_ns);
+                replica.journal.refuse(now, pauses);
             }
             // What a server takes for no key it holds nothing of.
             (Purpose::Delete, _) => replica.journal.confirm(now, config.quarantine_ns),
