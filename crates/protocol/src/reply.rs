@@ -177,6 +177,9 @@ impl std::error::Error for Violation {}
 /// The longest reply line that is waited for. memcached's own stay below 512 bytes; a header with a 250-byte key is the longest.
 const LINE_BYTES_MAX: usize = 4096;
 
+/// Room for the notes of so many values is not given back: 72 KiB.
+const VALUES_USUAL: usize = 1024;
+
 /// Finds the reply at the front of a buffer that grows at its end.
 ///
 /// The scanner remembers the values that it has seen and where it stopped, so that a reply of many values that arrives in
@@ -307,6 +310,19 @@ impl ReplyScanner {
         self.needed = 0;
         self.whose = None;
         self.done = false;
+    }
+
+    /// What is kept to note values, beyond what the largest replies of every day need, in bytes.
+    pub fn held_bytes(&self) -> usize {
+        self.values.capacity().saturating_sub(VALUES_USUAL) * size_of::<ValueSpan>()
+    }
+
+    /// Frees that, between replies.
+    pub fn give_memory_back(&mut self) {
+        if self.values.capacity() > VALUES_USUAL && (self.done || self.position == 0) {
+            self.reset();
+            self.values = Vec::new();
+        }
     }
 
     /// Takes a meta reply whose first line is `text`, and the `MN` behind it if one is expected.

@@ -483,7 +483,19 @@ impl Backend {
     /// Looks at the front of `bytes` for a complete reply.
     #[inline]
     pub(crate) fn scan(&mut self, expected: Expected, bytes: &[u8]) -> Result<Option<Reply>, Violation> {
-        self.replies.scan(expected, bytes)
+        let found = self.replies.scan(expected, bytes)?;
+        if found.is_none() {
+            self.look_for_too_many(bytes)?;
+        }
+        Ok(found)
+    }
+
+    /// A reply that is not complete has no more values than the head has keys: what is noted of each is longer than the shortest of them.
+    fn look_for_too_many(&self, bytes: &[u8]) -> Result<(), Violation> {
+        let asked = self.pipeline.head().map_or(0, |head| head.key_count() as usize);
+        let Some(value) = self.replies.values().get(asked) else { return Ok(()) };
+        let line = String::from_utf8_lossy(&bytes[value.key.clone()]).into_owned();
+        Err(Violation::UnexpectedLine(format!("VALUE {line}")))
     }
 
     /// Where the values lie in the reply that was scanned last.

@@ -312,7 +312,7 @@ impl Replies {
     /// The memory that its buffers keep, in bytes.
     #[inline]
     pub(super) fn held_bytes(&self) -> usize {
-        beyond_idle(self.input.capacity()) + self.scattered.held_bytes()
+        beyond_idle(self.input.capacity()) + self.scattered.held_bytes() + self.scanner.held_bytes()
     }
 
     /// What was kept for a part was delivered.
@@ -324,6 +324,7 @@ impl Replies {
     pub(super) fn give_memory_back(&mut self) {
         give_back(&mut self.input);
         self.scattered.give_memory_back();
+        self.scanner.give_memory_back();
     }
 }
 

@@ -56,6 +56,22 @@ fn a_long_reply_must_make_progress_and_no_more() {
     assert_eq!(world.client_gets(client), "SERVER_ERROR timeout s:1\r\n");
 }
 
+/// What is noted of a value is five times as long as the shortest one: a server that sent these without end made the process take
+/// gigabytes that no limit counted.
+#[test]
+fn a_reply_ends_at_the_first_value_more_than_there_are_keys() {
+    let mut world = World::new(1, 1);
+    let client = world.client();
+    assert_eq!(world.asks(client, "get a a"), "get a a\r\n");
+    world.events.clear();
+    for _ in 0..2 {
+        world.server_says(0, "VALUE a 0 0\r\n\r\n");
+        assert_eq!(world.events, []);
+    }
+    world.server_says(0, "VALUE a 0 0\r\n\r\n");
+    assert!(world.events.contains(&Event::Disconnect(slot(0))), "{:?}", world.events);
+}
+
 #[test]
 fn a_long_request_has_time_to_leave_as_long_as_it_makes_progress() {
     const PIECE: usize = 64 << 10;
