@@ -24,7 +24,7 @@ use std::{
     sync::{
         Arc,
         atomic::AtomicBool,
-        mpsc::{Receiver, Sender, SyncSender, sync_channel},
+        mpsc::{Receiver, Sender, SyncSender, TrySendError, sync_channel},
     },
 };
 use weir_dataplane::{Report, RequestKey, StatsTopic, TopKeys};
@@ -139,6 +139,19 @@ impl LoopHandle {
     /// The same without waiting: whether it was sent.
     pub(crate) fn try_send(&self, message: Message) -> bool {
         self.mailbox.try_send(message).is_ok() && self.wake().is_ok()
+    }
+
+    /// The same of a message that is not to be lost: it comes back where the mailbox is full. What cannot reach a loop that has ended is
+    /// dropped.
+    pub(crate) fn offer(&self, message: Message) -> Option<Message> {
+        match self.mailbox.try_send(message) {
+            Ok(()) => {
+                let _ = self.wake();
+                None
+            }
+            Err(TrySendError::Full(message)) => Some(message),
+            Err(TrySendError::Disconnected(_)) => None,
+        }
     }
 
     /// Ends the loop's wait, if it waits.

@@ -1,8 +1,8 @@
 //! Accepts clients and hands them to the event loops of their group in turn, so that even few clients are spread evenly.
 //!
 //! There is a listener for each place of the configuration (`config/listeners.rs`). Of one no more than [`ACCEPTED_PER_TURN`] are taken
-//! before the others are looked at, who was refused is counted, and a stop is heard: a rush at one place delays neither. It does delay
-//! others while it waits for a loop whose mailbox is full.
+//! before the others are looked at, who was refused is counted, and a stop is heard: a rush at one place delays neither. Where the mailboxes
+//! of all loops of a group are full, one client of the group waits here and the others in the kernel; other groups go on.
 //!
 //! Whoever cannot be served gets an error in memcached's words, and the connection is closed: because as many clients are connected as may
 //! be, or because the process has no descriptor for one more. For the answer to the latter a descriptor is held ([`Reserve`]): it is
@@ -52,6 +52,9 @@ const EVENTS_PER_TURN: usize = 8;
 /// How many clients may wait at a listener that was handed over: as many as kernels allow, where nobody has raised that.
 const INHERITED_BACKLOG: usize = 4096;
 
+/// Pause while no loop of a group has room in its mailbox.
+const PAUSE_FOR_ROOM: Duration = Duration::from_millis(1);
+
 /// Pause after a failure: accepting at once would only fail again.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
 
@@ -68,6 +71,8 @@ pub(crate) struct Acceptor {
     clock: Clock,
     tell: Tell,
     stop: Arc<AtomicBool>,
+    /// Nothing else is left to do than to hand over those who wait.
+    is_stopping: bool,
 }
 
 /// The loops of one group, and which of them gets the next client.
@@ -76,11 +81,13 @@ struct Doors {
     next: usize,
     /// Clients of the group that were refused and which no loop has counted yet.
     uncounted: Refused,
+    /// A client for whom no loop had room.
+    waiting: Option<Message>,
 }
 
 impl Doors {
     fn new(loops: Vec<LoopHandle>) -> Self {
-        Self { loops, next: 0, uncounted: Refused::default() }
+        Self { loops, next: 0, uncounted: Refused::default(), waiting: None }
     }
 
     /// Of whom the next client is.
@@ -88,6 +95,29 @@ impl Doors {
         let turn = self.next;
         self.next = (turn + 1) % self.loops.len();
         &self.loops[turn]
+    }
+
+    /// Hands a client to a loop that has room for it; it waits where none has. A loop that has ended cannot serve: there the connection is
+    /// closed.
+    fn hand_over(&mut self, admitted: Admitted) {
+        self.waiting = Some(Message::Accept(admitted));
+        self.has_room();
+    }
+
+    /// Whether nobody waits any more.
+    fn has_room(&mut self) -> bool {
+        for _ in 0..self.loops.len() {
+            let Some(message) = self.waiting.take() else { return true };
+            self.waiting = self.in_turn().offer(message);
+        }
+        self.waiting.is_none()
+    }
+
+    /// Waits until a loop has taken who waits, as long as that may be.
+    fn wait_for_room(&mut self) {
+        if let Some(message) = self.waiting.take() {
+            let _ = self.in_turn().send(message);
+        }
     }
 
     /// A loop counts what it hears of, so that windows have it, too. Returns what was counted; a loop with much to do hears of it later.
@@ -122,6 +152,8 @@ enum Accepted {
     All,
     /// As many as are taken at a time.
     Part,
+    /// None, or some: no loop has room for more.
+    Full,
     /// Accepting has failed.
     Failed,
 }
@@ -132,6 +164,7 @@ impl Accepted {
         match self {
             Self::All => None,
             Self::Part => Some(Duration::ZERO),
+            Self::Full => Some(PAUSE_FOR_ROOM),
             Self::Failed => Some(PAUSE_AFTER_FAILURE),
         }
     }
@@ -187,6 +220,7 @@ impl Acceptor {
             clock,
             tell,
             stop,
+            is_stopping: false,
         };
         Ok((acceptor, handle))
     }
@@ -239,11 +273,13 @@ impl Acceptor {
     /// Who has connected before the stop is served. Whoever connects meanwhile does not put it off: of each listener no more are taken than
     /// may have waited there, and a few.
     fn accept_last(&mut self) {
+        self.is_stopping = true;
         for number in 0..self.entrances.len() {
             let mut turns = 1 + self.entrances[number].backlog / ACCEPTED_PER_TURN;
             while turns > 0 && self.accept_some(number) == Accepted::Part {
                 turns -= 1;
             }
+            self.doors[self.entrances[number].group].wait_for_room();
         }
         self.count_refused();
         // Who is asked to stop does not wait to say more.
@@ -253,6 +289,13 @@ impl Acceptor {
     /// Accepts some who wait at one listener.
     fn accept_some(&mut self, number: usize) -> Accepted {
         for _ in 0..ACCEPTED_PER_TURN {
+            let doors = &mut self.doors[self.entrances[number].group];
+            if !doors.has_room() {
+                if !self.is_stopping {
+                    return Accepted::Full;
+                }
+                doors.wait_for_room();
+            }
             match self.entrances[number].listener.accept() {
                 Ok(stream) => self.take(stream, number),
                 Err(error) if is_out_of_descriptors(&error) => match self.refuse_next(number) {
@@ -290,8 +333,7 @@ impl Acceptor {
         }
         let admitted = Admitted::new(stream, place).with_tls(tls.flatten());
         let admitted = admitted.at(entrance.counts.enter(), entrance.login);
-        // A loop that has ended cannot serve; dropping the connection closes it.
-        let _ = doors.in_turn().send(Message::Accept(admitted));
+        doors.hand_over(admitted);
     }
 
     /// Answers the next client of this listener, for which there is no descriptor but the one that is held for this.
@@ -388,6 +430,7 @@ mod tests {
         acceptor: Acceptor,
         handle: AcceptorHandle,
         mailbox: Receiver<Message>,
+        door: LoopHandle,
         _poll: Poll,
     }
 
@@ -403,10 +446,17 @@ mod tests {
         let poll = Poll::new().expect("descriptors are free");
         let (door, mailbox) = LoopHandle::new(&poll).expect("descriptors are free");
         let (ports, spare) = (vec![None], Reserve::new(1));
-        let bound =
-            Acceptor::bind(&config, ports, vec![vec![door]], descriptors, spare, Clock::start(), tell);
+        let bound = Acceptor::bind(
+            &config,
+            ports,
+            vec![vec![door.clone()]],
+            descriptors,
+            spare,
+            Clock::start(),
+            tell,
+        );
         let (acceptor, handle) = bound.expect("the path is free");
-        Rush { path, acceptor, handle, mailbox, _poll: poll }
+        Rush { path, acceptor, handle, mailbox, door, _poll: poll }
     }
 
     #[test]
@@ -429,9 +479,23 @@ mod tests {
         }
     }
 
+    /// Clients of all other groups waited for the loop of one.
+    #[test]
+    fn a_group_whose_loops_have_no_room_holds_up_nobody_else() {
+        let mut rush = rush("full");
+        while rush.door.try_send(Message::Ping(Arc::default())) {}
+        let _client = UnixStream::connect(&rush.path).expect("there is room for it to wait");
+        for _ in 0..3 {
+            assert_eq!(rush.acceptor.turn(), Some(PAUSE_FOR_ROOM));
+        }
+        assert!(rush.mailbox.try_iter().all(|it| matches!(it, Message::Ping(_))));
+        assert_eq!(rush.acceptor.turn(), None);
+        assert!(matches!(rush.mailbox.try_recv(), Ok(Message::Accept(_))));
+    }
+
     #[test]
     fn a_stop_is_heard_while_clients_rush() {
-        let Rush { path, acceptor, handle, mailbox, _poll } = rush("stop");
+        let Rush { path, acceptor, handle, mailbox, door: _, _poll } = rush("stop");
         let rushing = [(); 3].map(|()| {
             let path = path.clone();
             thread::spawn(move || while UnixStream::connect(&path).is_ok() {})
