@@ -14,37 +14,126 @@ use crate::{
         settings::{Place, PoolSettings, Table as _},
     },
     engine::event::server_links::NO_TLS,
-    mailbox::{BUSY, Message, Question},
+    mailbox::{BUSY, Message, QUESTIONS_MAX, Question},
     process::usage::Usage,
     reload::handle::InForce,
 };
 use std::{
     fmt::Display,
     io::{self, Write as _},
+    mem,
     net::SocketAddr,
-    sync::mpsc::Receiver,
+    sync::mpsc::{Receiver, RecvTimeoutError},
+    time::Duration,
 };
 use weir_dataplane::{Report, StatsTopic, TopKeys};
 use weir_routing::Table;
-use weir_timing::{Operation, OperationReport};
+use weir_timing::{Instant, Operation, OperationReport};
 
 /// Answers until all loops have ended.
+///
+/// A report costs each loop of a group some of its time, and any client may ask. So what waits is answered by one report, and reports of a
+/// group have a [`Pace`]. Each is made after it was asked for, so that a client finds in it what it has done before.
 pub(crate) fn serve(questions: &Receiver<Question>, reporter: &Reporter) -> io::Result<()> {
     let mut since = vec![Counts::default(); reporter.config.groups().all().len()];
-    while let Ok(Question { from, request, topic }) = questions.recv() {
-        let group = reporter.reporting.of_thread(from);
-        let asked = Asked { reporter, in_force: reporter.reload.in_force(), group };
-        let answered = match topic {
-            StatsTopic::Hot => reporter.top_keys_of(group).map(|top| hot(&asked, &top)),
-            _ => reporter.report_of(group).map(|report| answer(topic, &asked, &report, &mut since[group])),
-        };
-        let text = answered.unwrap_or_else(|_| BUSY.to_vec());
-        if let Some(asked_by) = reporter.reporting.all().all().get(from) {
-            // A loop that has ended has no client to answer.
-            let _ = asked_by.send(Message::Stats { request, text });
+    let mut groups: Vec<Waiting> = since.iter().map(|_| Waiting::default()).collect();
+    while take(questions, reporter, &mut groups) {
+        let now = reporter.clock.now();
+        for (group, waiting) in groups.iter_mut().enumerate() {
+            if waiting.is_due(now) {
+                answer_all(mem::take(&mut waiting.questions), group, reporter, &mut since[group]);
+            }
         }
     }
     Ok(())
+}
+
+/// What clients of one group have asked and were not answered yet.
+#[derive(Default)]
+struct Waiting {
+    questions: Vec<Question>,
+    pace: Pace,
+}
+
+impl Waiting {
+    /// Whether they are to be answered now. So many that loops would soon refuse more are: one report is little for all of them.
+    fn is_due(&mut self, now: Instant) -> bool {
+        match self.questions.len() {
+            0 => false,
+            QUESTIONS_MAX.. => true,
+            _ => self.pace.admits(now),
+        }
+    }
+}
+
+/// Waits until something is to be answered, and sorts what was asked by groups. `false`: all loops have ended.
+fn take(questions: &Receiver<Question>, reporter: &Reporter, groups: &mut [Waiting]) -> bool {
+    let due = groups.iter().filter(|it| !it.questions.is_empty()).map(|it| it.pace.due()).min();
+    let left = due.map(|due| Duration::from_nanos(due.saturating_since(reporter.clock.now())));
+    let first = left.map_or_else(
+        || questions.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        |left| questions.recv_timeout(left),
+    );
+    let mut next = match first {
+        Ok(question) => Some(question),
+        Err(RecvTimeoutError::Timeout) => None,
+        Err(RecvTimeoutError::Disconnected) => return false,
+    };
+    let mut taken = 0;
+    while let Some(question) = next {
+        groups[reporter.reporting.of_thread(question.from)].questions.push(question);
+        taken += 1;
+        next = (taken < QUESTIONS_MAX).then(|| questions.try_recv().ok()).flatten();
+    }
+    true
+}
+
+/// Answers questions of one group by one report.
+fn answer_all(questions: Vec<Question>, group: usize, reporter: &Reporter, since: &mut Counts) {
+    let asked = Asked { reporter, in_force: reporter.reload.in_force(), group };
+    let (mut report, mut top) = (None, None);
+    for Question { from, request, topic } in questions {
+        let text = match topic {
+            StatsTopic::Hot => top
+                .get_or_insert_with(|| reporter.top_keys_of(group).ok())
+                .as_ref()
+                .map(|top| hot(&asked, top)),
+            _ => report
+                .get_or_insert_with(|| reporter.report_of(group).ok())
+                .as_ref()
+                .map(|report| answer(topic, &asked, report, since)),
+        };
+        if let Some(asked_by) = reporter.reporting.all().all().get(from) {
+            // A loop that has ended has no client to answer.
+            let _ = asked_by.send(Message::Stats { request, text: text.unwrap_or_else(|| BUSY.to_vec()) });
+        }
+    }
+}
+
+/// How often something may happen: so often at once, and then once in a while (the generic cell rate algorithm, ITU-T I.371).
+#[derive(Clone, Copy, Default)]
+struct Pace {
+    /// When it would be due if nothing were allowed at once.
+    next: Instant,
+}
+
+impl Pace {
+    const AT_ONCE: u64 = 20;
+    const EVERY_NS: u64 = 50_000_000;
+
+    /// When it may happen next.
+    fn due(self) -> Instant {
+        Instant::from_nanos(self.next.as_nanos().saturating_sub((Self::AT_ONCE - 1) * Self::EVERY_NS))
+    }
+
+    /// Whether it may happen now; then it does.
+    fn admits(&mut self, now: Instant) -> bool {
+        let is_due = self.due() <= now;
+        if is_due {
+            self.next = self.next.max(now).plus(Self::EVERY_NS);
+        }
+        is_due
+    }
 }
 
 /// Clients of one group, and what holds for them.
@@ -269,5 +358,31 @@ impl Page {
     fn end(mut self) -> Vec<u8> {
         self.0.extend_from_slice(b"END\r\n");
         self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    /// A client that asked without end took a third of a loop's time.
+    #[test]
+    fn a_group_has_so_many_reports_at_once_and_then_one_in_a_while() {
+        let mut pace = Pace::default();
+        let start = Instant::from_nanos(7 * SECOND_NS);
+        let mut at_once = 0;
+        while pace.admits(start) {
+            at_once += 1;
+        }
+        assert_eq!(at_once, Pace::AT_ONCE);
+        assert_eq!(pace.due(), start.plus(Pace::EVERY_NS));
+        // Whoever asks each millisecond gets what the pace allows.
+        let admitted = (1..=1_000).filter(|ms| pace.admits(start.plus(ms * SECOND_NS / 1_000))).count();
+        assert_eq!(admitted, 20);
+        // What was not used is there again after a while, and no more than that.
+        let later = start.plus(60 * SECOND_NS);
+        assert_eq!((0..100).filter(|_| pace.admits(later)).count() as u64, Pace::AT_ONCE);
     }
 }

@@ -13,10 +13,7 @@ use std::{
     fs,
     io::{self, ErrorKind},
     net::SocketAddr,
-    os::unix::{
-        fs::{FileTypeExt, MetadataExt, PermissionsExt},
-        net::UnixStream,
-    },
+    os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -123,11 +120,16 @@ fn remove_if_stale(path: &Path) -> io::Result<()> {
     if !file.file_type().is_socket() {
         return Err(io::Error::new(ErrorKind::AlreadyExists, "another kind of file has this name"));
     }
-    match UnixStream::connect(path) {
+    // A process that accepts nobody has a full queue, in which a blocking connect would wait for ever.
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    let in_use = || io::Error::new(ErrorKind::AddrInUse, "another process listens there");
+    match socket.connect(&SockAddr::unix(path)?) {
+        Ok(()) => Err(in_use()),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Err(in_use()),
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
-        Ok(_) => Err(io::Error::new(ErrorKind::AddrInUse, "another process listens there")),
     }
 }
 
@@ -150,6 +152,32 @@ mod tests {
         assert_eq!(taken.kind(), ErrorKind::AddrInUse);
         drop(listener);
         assert!(!path.exists());
+    }
+
+    /// A start beside a frozen proxy waited in its queue, and said nothing.
+    #[test]
+    fn a_socket_whose_process_accepts_nobody_is_in_use() {
+        let (path, listen) = listen("frozen");
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None).expect("descriptors are free");
+        socket.bind(&SockAddr::unix(&path).expect("a path")).expect("it is free");
+        socket.listen(0).expect("it is bound");
+        let mut waiting = Vec::new();
+        loop {
+            let client = Socket::new(Domain::UNIX, Type::STREAM, None).expect("descriptors are free");
+            client.set_nonblocking(true).expect("a socket");
+            match client.connect(&SockAddr::unix(&path).expect("a path")) {
+                Ok(()) => waiting.push(client),
+                Err(full) => {
+                    assert_eq!(full.kind(), ErrorKind::WouldBlock);
+                    break;
+                }
+            }
+        }
+        assert!(!waiting.is_empty());
+        let refused = Listener::bind(&listen, 8).map(|_| ()).expect_err("it is listened on");
+        assert_eq!(refused.kind(), ErrorKind::AddrInUse);
+        assert!(path.exists(), "it is another's");
+        fs::remove_file(&path).expect("it is there");
     }
 
     #[test]

@@ -24,6 +24,15 @@ impl<'a> Line<'a> {
         }
     }
 
+    /// Whether the last write ended although the kernel takes more: it is to go on in the next turn.
+    #[inline]
+    pub(crate) fn has_rest(&self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            Self::Tls(_, session) => session.has_rest(),
+        }
+    }
+
     /// Hands messages to a server, each of which ends at one of `ends`, in their order.
     #[inline]
     pub(crate) fn write_messages<E: Iterator<Item = usize>>(

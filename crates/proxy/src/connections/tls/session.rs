@@ -39,8 +39,18 @@ const HEADROOM: usize = 32 << 10;
 /// What one read may bring of a handshake, and what all of it may: a client's chain of certificates is a few KiB.
 const HANDSHAKE_BYTES_MAX: usize = 32 << 10;
 
+/// What one read may bring of an open connection at first, and behind a read that brought less of anybody's bytes than of TLS itself. A record
+/// of 27 bytes can make both ends derive new keys, so what a turn reads of a connection must be little until it is known to be worth it.
+const ROOM_BYTES_LEAST: usize = 16 << 10;
+
+/// What it may bring where the peer fills its room with bytes.
+const ROOM_BYTES_MOST: usize = 64 << 10;
+
 /// What is encrypted before the kernel is asked: four records.
 const CHUNK_BYTES: usize = 64 << 10;
+
+/// What is encrypted of one client's replies before it is another turn's. A client on the same machine may read as fast as that goes.
+const TURN_BYTES: usize = 1 << 20;
 
 /// The type of the first record of a connection.
 const HANDSHAKE_RECORD: u8 = 0x16;
@@ -55,10 +65,16 @@ pub(crate) struct Session {
     news: Option<News>,
     /// How many of the bytes to be written next are encrypted: not all of that is with the kernel.
     owed: usize,
+    /// The last write ended because of [`TURN_BYTES`], and not because the kernel takes no more.
+    has_rest: bool,
+    /// What was encrypted of replies since that was so, in however many writes.
+    since_rest: usize,
     /// Towards a server: the last record ended within a message.
     is_within_message: bool,
     /// The last read filled its room, or something is left of it.
     has_more: bool,
+    /// What the next read may bring, from [`ROOM_BYTES_LEAST`] to [`ROOM_BYTES_MOST`].
+    room_bytes: usize,
     /// What was wrong with what the peer sent.
     error: Option<Error>,
 }
@@ -115,7 +131,18 @@ impl Session {
 
     fn new(tls: Connection, place: Option<HandshakePlace>) -> Self {
         let state = State::Shaking { received: 0, _place: place };
-        Self { tls, state, news: None, owed: 0, is_within_message: false, has_more: false, error: None }
+        Self {
+            tls,
+            state,
+            news: None,
+            owed: 0,
+            has_rest: false,
+            since_rest: 0,
+            is_within_message: false,
+            has_more: false,
+            room_bytes: ROOM_BYTES_LEAST,
+            error: None,
+        }
     }
 
     /// Whether the handshake is not done yet.
@@ -145,8 +172,8 @@ impl Session {
         if let State::Over(over) = self.state {
             return Arrived::Over(over);
         }
-        let room_max = if self.is_shaking() { HEADROOM + HANDSHAKE_BYTES_MAX } else { usize::MAX };
-        let end = scratch.len().min(room_max);
+        let room_max = if self.is_shaking() { HANDSHAKE_BYTES_MAX } else { self.room_bytes };
+        let end = scratch.len().min(HEADROOM + room_max);
         let Some(room) = scratch.get_mut(HEADROOM..end) else { return Arrived::Nothing };
         let room_bytes = room.len();
         let mut socket = stream;
@@ -161,6 +188,11 @@ impl Session {
             return Arrived::Nothing;
         }
         let decrypted = self.decrypt(scratch, HEADROOM + count);
+        if decrypted < count / 2 {
+            self.room_bytes = ROOM_BYTES_LEAST;
+        } else if self.has_more {
+            self.room_bytes = ROOM_BYTES_MOST.min(2 * self.room_bytes);
+        }
         self.look_at_handshake(count);
         if decrypted > 0 { Arrived::Bytes(decrypted) } else { Arrived::Nothing }
     }
@@ -266,19 +298,25 @@ impl Session {
     // ── writing ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// Encrypts bytes and hands them to the kernel. Those count as written of which the kernel has everything; so the others are
-    /// the first of those that are to be written next.
+    /// the first of those that are to be written next. It may end although the kernel takes more ([`Session::has_rest`]).
     #[inline(never)]
     pub(super) fn write(&mut self, stream: &Stream, bytes: &[u8]) -> Result<usize, Ended> {
+        self.has_rest = false;
         if self.is_shaking() || !self.flush(stream)? {
             return Ok(0);
         }
         let mut written = mem::take(&mut self.owed).min(bytes.len());
         while written < bytes.len() {
+            if self.since_rest >= TURN_BYTES {
+                (self.has_rest, self.since_rest) = (true, 0);
+                break;
+            }
             let chunk = &bytes[written..bytes.len().min(written + CHUNK_BYTES)];
             let taken = self.tls.writer().write(chunk).unwrap_or(0);
             if taken == 0 {
                 break;
             }
+            self.since_rest += taken;
             if !self.flush(stream)? {
                 self.owed = taken;
                 break;
@@ -286,6 +324,12 @@ impl Session {
             written += taken;
         }
         Ok(written)
+    }
+
+    /// Whether the last write is to go on in the next turn, of which the kernel will tell nothing.
+    #[inline]
+    pub(super) fn has_rest(&self) -> bool {
+        self.has_rest
     }
 
     // ── towards servers ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -211,6 +211,58 @@ fn what_a_read_brings_of_many_records_is_handed_over_whole() {
     assert!(pair.plaintext == sent, "{} of {} bytes came", pair.plaintext.len(), sent.len());
 }
 
+/// A turn read 224 KiB of a client whatever they were: 8,000 changes of keys, with four such reads in each.
+#[test]
+fn what_only_changes_keys_is_read_in_small_pieces() {
+    let mut pair = Pair::new(&inbound(false, 1), &[&rustls::version::TLS13]);
+    pair.shake(usize::MAX);
+    pair.receive().expect("tickets");
+    // As many as a session of rustls' takes without a byte of anybody's between them.
+    let changes = |pair: &mut Pair| {
+        for _ in 0..32 {
+            pair.client.refresh_traffic_keys().expect("this version has them");
+        }
+        pair.client.writer().write_all(b"x").expect("it takes all");
+    };
+    let mut bytes = Vec::new();
+    while bytes.len() < 128 << 10 {
+        changes(&mut pair);
+        while pair.client.wants_write() {
+            pair.client.write_tls(&mut bytes).expect("a vector takes all");
+        }
+    }
+    pair.socket.write_all(&bytes).expect("so much fits the kernel");
+    let mut reads = 0;
+    while reads == 0 || Line::new(&pair.stream, Some(&mut pair.session)).has_buffered() {
+        let arrived = Line::new(&pair.stream, Some(&mut pair.session)).read(&mut pair.scratch, None);
+        assert!(matches!(arrived, Arrived::Bytes(1..1_000) | Arrived::Nothing), "{arrived:?}");
+        pair.session.tend(&pair.stream);
+        reads += 1;
+    }
+    assert_eq!(reads, bytes.len().div_ceil(16 << 10));
+    assert!(pair.receive().is_ok());
+    // Who sends bytes gets more room with each read that they fill.
+    pair.client.set_buffer_limit(None);
+    pair.client.writer().write_all(&vec![b'y'; 128 << 10]).expect("it takes all");
+    let mut bytes = Vec::new();
+    while pair.client.wants_write() {
+        pair.client.write_tls(&mut bytes).expect("a vector takes all");
+    }
+    pair.socket.write_all(&bytes).expect("so much fits the kernel");
+    let mut sizes = Vec::new();
+    loop {
+        let mut line = Line::new(&pair.stream, Some(&mut pair.session));
+        match (line.read(&mut pair.scratch, None), line.has_buffered()) {
+            (Arrived::Bytes(count), _) => sizes.push(count),
+            // A record is a little longer than the least room.
+            (Arrived::Nothing, true) => sizes.push(0),
+            (_, _) => break,
+        }
+    }
+    assert_eq!(sizes.iter().sum::<usize>(), 128 << 10, "{sizes:?}");
+    assert!(sizes.len() <= 6, "{sizes:?}");
+}
+
 #[test]
 fn replies_of_a_turn_are_one_record() {
     let mut pair = Pair::new(&inbound(false, 1), BOTH);
@@ -231,16 +283,35 @@ fn what_the_kernel_does_not_take_counts_as_unwritten_until_it_has() {
     let (mut written, mut got, mut was_short) = (0, Vec::new(), false);
     while written < reply.len() {
         let count = pair.write(&reply[written..]);
-        was_short |= count < reply.len() - written;
+        let has_rest = Line::new(&pair.stream, Some(&mut pair.session)).has_rest();
+        was_short |= count < reply.len() - written && !has_rest;
         written += count;
         // Until it is read nothing more is taken, whatever is offered.
-        if written < reply.len() {
+        if written < reply.len() && !has_rest {
             assert_eq!(pair.write(&reply[written..]), 0);
         }
         got.extend(pair.receive().expect("all records are right"));
     }
     got.extend(pair.receive().expect("all records are right"));
     assert!(was_short && got == reply, "{} of {} bytes came", got.len(), reply.len());
+}
+
+/// A client that reads as fast as its replies are encrypted had all 64 MiB that it may be owed in one turn.
+#[test]
+fn a_write_ends_after_a_while_although_the_kernel_takes_more() {
+    let mut pair = Pair::new(&inbound(false, 1), BOTH);
+    pair.shake(usize::MAX);
+    let reply = vec![b'x'; 64 << 10];
+    let has_rest = |pair: &mut Pair| Line::new(&pair.stream, Some(&mut pair.session)).has_rest();
+    for _ in 0..3 {
+        for _ in 0..16 {
+            assert_eq!(pair.write(&reply), reply.len());
+            assert!(!has_rest(&mut pair));
+            assert!(pair.receive().is_ok());
+        }
+        assert_eq!(pair.write(&reply), 0);
+        assert!(has_rest(&mut pair), "the kernel would take it");
+    }
 }
 
 /// Else a client that reads nothing would only have to go on talking, and nobody would know how long it has read nothing.

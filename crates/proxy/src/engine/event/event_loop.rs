@@ -59,6 +59,8 @@ pub(crate) struct EventLoop {
     servers: ServerLinks,
     clients: Vec<Option<Admitted>>,
     handshakes: Handshakes,
+    /// Clients with TLS whose writing ended although the kernel takes more.
+    unfinished: Vec<SessionId>,
     /// Whether any connection of it has spoken TLS. Where none has, requests cost nothing for it.
     has_tls: bool,
     /// Its number among all threads.
@@ -97,6 +99,7 @@ impl EventLoop {
             batcher: Batcher::new(config.batching(), now),
             clients: Vec::new(),
             handshakes: Handshakes::new(config.settings.tls_handshake_timeout),
+            unfinished: Vec::new(),
             has_tls: false,
             index: number,
             notices: Arc::clone(&making.notices),
@@ -231,8 +234,14 @@ impl EventLoop {
         let mut deadline = self.dataplane.poll_timeout();
         if self.has_tls {
             deadline = self.handshakes.begin_turn(deadline);
+            deadline = if self.unfinished.is_empty() { deadline } else { Some(self.now) };
         }
-        self.door.wait(events, deadline, self.now)
+        let waited = self.door.wait(events, deadline, self.now);
+        if self.has_tls {
+            // Before anybody takes them for clients that do not read.
+            self.unfinished.drain(..).for_each(|id| self.dataplane.handle_client_writable(id));
+        }
+        waited
     }
 
     /// Reads what is ready, and takes what has come by mail.
@@ -275,8 +284,12 @@ impl EventLoop {
 
     fn write_client(&mut self, id: SessionId) {
         let Some(Some(client)) = self.clients.get_mut(id.index()) else { return };
-        match client.line().write(self.dataplane.client_output(id)) {
+        let mut line = client.line();
+        match line.write(self.dataplane.client_output(id)) {
             Ok(count) => {
+                if line.has_rest() {
+                    self.unfinished.push(id);
+                }
                 let now = self.stamp();
                 self.dataplane.handle_client_written(id, count, now);
             }
