@@ -29,6 +29,7 @@ use crate::{
 pub use error::ConfigError;
 use std::{
     net::{IpAddr, SocketAddr},
+    path::Path,
     sync::Arc,
     time::Duration,
 };
@@ -136,7 +137,7 @@ impl Config {
         if let Some(refusal) = config.too_many_threads(&config.table) {
             return Err(refusal);
         }
-        match config.own_server() {
+        match config.own_server(&config.table) {
             Some(refusal) => Err(refusal),
             None => Ok(config),
         }
@@ -192,17 +193,12 @@ impl Config {
         is_too_many.then_some(ConfigError::SplitThreads { readers, servers })
     }
 
-    /// The server at which this proxy would ask itself.
-    fn own_server(&self) -> Option<ConfigError> {
-        let ports = self.listeners.iter().filter_map(|place| match place.at {
-            Listen::Tcp(address) => Some(address),
-            Listen::Unix { .. } => None,
-        });
-        let servers = self.table.servers();
-        let at =
-            |listen| servers.iter().find(|server| is_at(&server.endpoint, listen)).map(|it| (it, listen));
-        let (own, listen) = ports.into_iter().find_map(at)?;
-        Some(ConfigError::OwnServer { server: own.to_string(), listen })
+    /// The server of this table at which this proxy would ask itself.
+    fn own_server(&self, table: &Table) -> Option<ConfigError> {
+        let own = |listen: &Listen| table.servers().iter().find(|server| is_at(&server.endpoint, listen));
+        let found = self.listeners.iter().find_map(|place| own(&place.at).map(|server| (server, &place.at)));
+        let (server, listen) = found?;
+        Some(ConfigError::OwnServer { server: server.to_string(), listen: listen.to_string() })
     }
 
     /// Where clients connect, for people: each place, with commas between.
@@ -245,7 +241,8 @@ impl Config {
         {
             return Some(refusal.to_owned());
         }
-        if let Some(refusal) = self.too_many_threads(&read.table) {
+        // Places stay until a restart, whatever the file says of them now.
+        if let Some(refusal) = self.own_server(&read.table).or_else(|| self.too_many_threads(&read.table)) {
             return Some(refusal.to_string());
         }
         let renewed = self.groups.renewed(&read.groups);
@@ -394,11 +391,16 @@ pub(crate) fn nanos(time: Duration) -> u64 {
 }
 
 /// Whether whoever connects there comes to this port of ours. Names are not looked up for that.
-fn is_at(endpoint: &Endpoint, listen: SocketAddr) -> bool {
-    let Endpoint::Tcp { host, port } = endpoint else { return false };
-    let Ok(address) = host.parse::<IpAddr>() else { return false };
-    *port == listen.port()
-        && (address == listen.ip() || (listen.ip().is_unspecified() && address.is_loopback()))
+fn is_at(endpoint: &Endpoint, listen: &Listen) -> bool {
+    match (endpoint, listen) {
+        (Endpoint::Tcp { host, port }, Listen::Tcp(listen)) => {
+            let Ok(address) = host.parse::<IpAddr>() else { return false };
+            *port == listen.port()
+                && (address == listen.ip() || (listen.ip().is_unspecified() && address.is_loopback()))
+        }
+        (Endpoint::Unix { path }, Listen::Unix { path: listen, .. }) => Path::new(path) == listen.as_path(),
+        _ => false,
+    }
 }
 
 /// What a read is asked for at a time: longer than most replies, and a millisecond of a fast link.

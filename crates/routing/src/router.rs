@@ -3,7 +3,7 @@
 pub(crate) mod error;
 pub(crate) mod limits;
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
 use self::error::RoutingError;
 use self::limits::{REPLICAS_MAX, SERVERS_MAX};
@@ -20,7 +20,8 @@ pub struct Router {
     servers: Vec<Server>,
     options: Options,
     key_part: KeyPart,
-    distribution: Distribution,
+    /// Shared by its copies: it may have megabytes.
+    distribution: Arc<Distribution>,
 }
 
 impl Router {
@@ -33,7 +34,7 @@ impl Router {
     pub fn with_options(servers: Vec<Server>, options: Options) -> Result<Self, RoutingError> {
         check_pool(&servers, options.replicas)?;
         let key_part = key_part(&options)?;
-        let distribution = family::distribution(&servers, &options)?;
+        let distribution = Arc::new(family::distribution(&servers, &options)?);
         Ok(Self { servers, options, key_part, distribution })
     }
 
@@ -64,9 +65,17 @@ impl Router {
         places.filter(|(place, _)| !self.distribution.has_keys(*place)).map(|(_, server)| server)
     }
 
+    /// How many points on a circle, or slots, it keeps to place keys; 0 where it keeps none.
+    pub fn points(&self) -> usize {
+        match &*self.distribution {
+            Distribution::Hashed(hashed) => hashed.len(),
+            _ => 0,
+        }
+    }
+
     /// Whether keys go by their MD5. That takes so long that it pays to remember where a key went.
     pub fn is_by_md5(&self) -> bool {
-        matches!(&self.distribution, Distribution::Hashed(hashed) if hashed.is_by_md5())
+        matches!(&*self.distribution, Distribution::Hashed(hashed) if hashed.is_by_md5())
     }
 
     /// The first of the key's servers.
@@ -99,7 +108,7 @@ impl Router {
     ) {
         let wanted = self.options.replicas.min(out.len());
         let out = &mut out[..wanted];
-        match &self.distribution {
+        match &*self.distribution {
             Distribution::Hashed(hashed) if hashed.is_by_md5() && !self.key_part.has_salt() => {
                 let mut keys = keys.map(|key| self.key_part.cut(key));
                 let mut batch = [&[][..]; Hashed::KEYS_AT_ONCE];
@@ -129,9 +138,11 @@ fn check_pool(servers: &[Server], replicas: usize) -> Result<(), RoutingError> {
         _ if replicas > REPLICAS_MAX => return Err(RoutingError::TooManyReplicas(replicas)),
         _ => {}
     }
-    let (mut names, mut addresses) = (HashSet::new(), HashSet::new());
+    let (mut labels, mut names, mut addresses) = (HashSet::new(), HashSet::new(), HashSet::new());
     for server in servers {
-        if !names.insert(server.label()) || !addresses.insert(&server.endpoint) {
+        // By its label it is placed, and by its name everything else is known of it: TLS, logins, counts, tags of tokens.
+        let is_new = labels.insert(server.label()) && names.insert(&server.name);
+        if !is_new || !addresses.insert(&server.endpoint) {
             return Err(RoutingError::Duplicate(server.name.clone()));
         }
         if server.weight.is_zero() {
@@ -203,6 +214,9 @@ mod tests {
         check([pool(2), pool(1)].concat(), ketama, 1, RoutingError::Duplicate("10.0.0.0:11211".into()));
         check(vec![named("a", 1), named("b", 1)], ketama, 1, RoutingError::Duplicate("b".into()));
         check(vec![named("a", 1), named("a", 2)], ketama, 1, RoutingError::Duplicate("a".into()));
+        // One is placed as `host` and the other as `host:11211`, and both are called that.
+        let alike = vec![Server::new("host", 11_211), Server::new("other", 1).with_name("host:11211")];
+        check(alike, ketama, 1, RoutingError::Duplicate("host:11211".into()));
         check(weighted("zero"), ketama, 1, RoutingError::NoWeight("heavy:1".into()));
     }
 

@@ -65,9 +65,10 @@ impl CheckArgs {
         let mut warnings = Vec::new();
         // Names under which the proxy itself is to be reached may be known elsewhere only: the rest is checked with others.
         let mut instead = Layer::default();
-        let (config, unserved) = loop {
+        let (config, unserved, unheeded) = loop {
             let mut routed = pool::served(&self.file, &file, self.pool.as_deref())?;
             let unserved = routed.unserved().to_vec();
+            let unheeded = routed.table().map(|table| file.unheeded(table)).unwrap_or_default();
             if instead.get("listen").is_some() {
                 routed
                     .of_file_mut()
@@ -76,7 +77,7 @@ impl CheckArgs {
                     .for_each(|row| ANYWHERE.clone_into(&mut row.address));
             }
             let error = match proxy::assembled(&instead, file.settings.clone(), routed) {
-                Ok(config) => break (config, unserved),
+                Ok(config) => break (config, unserved, unheeded),
                 Err(error) => error,
             };
             let name = match error {
@@ -89,6 +90,7 @@ impl CheckArgs {
             instead = instead.with(name, ANYWHERE)?;
             warnings.push(error.to_string());
         };
+        warnings.extend(unheeded.iter().map(|it| format!("{}: {it}", self.file.display())));
         let wait_max = (!self.resolve).then_some(NAMES_WAIT_MAX);
         for error in unresolved(&config.table, &SystemResolver, wait_max) {
             if self.resolve {
@@ -165,6 +167,24 @@ mod tests {
     fn check(file: &Path, resolve: bool) -> Result<Checked, String> {
         let args = CheckArgs { file: file.to_owned(), pool: None, resolve };
         args.check().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_a_pool_says_of_clients_that_never_come_in_by_it_is_a_warning() {
+        let text = "default = \"main\"\n[routes]\n\"u:\" = \"users\"\n[pools.main]\nservers = [\"127.0.0.1:1\"]\n\
+            [pools.users]\nservers = [\"127.0.0.1:2\"]\nlisten = \"127.0.0.1:3\"\nmax_connections = 50\n";
+        let file = Written::new(text);
+        let warnings = check(&file.0, false).expect("it is good").warnings;
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(
+            warnings[0].contains(
+                "pool users: listen, max_connections mean nothing here: clients come in by pool main"
+            ),
+            "{warnings:?}"
+        );
+        // A file may serve several processes: there it is what the other one goes by.
+        let alone = text.replace("[routes]\n\"u:\" = \"users\"\n", "");
+        assert_eq!(check(&Written::new(&alone).0, false).expect("it is good").warnings, Vec::<String>::new());
     }
 
     /// What `weir proxy --config FILE` says before it opens anything.

@@ -14,10 +14,15 @@ use std::path::Path;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use toml::{Spanned, Value};
-use weir_proxy::{Form, Layer, ListenRow, Place, PoolSettings, Setting, Settings, Table as _, UserRow};
-use weir_routing::{Router, RoutingError, Server, ServerError, TableError};
+use weir_proxy::{
+    Form, LISTENERS_MAX, Layer, ListenRow, Place, PoolSettings, Setting, Settings, Table as _, UserRow,
+};
+use weir_routing::{POOLS_MAX, ROUTES_MAX, Router, RoutingError, Server, ServerError, TableError};
 
 use crate::pool::{Pool, PoolError};
+
+/// Points of rings, and slots, of all pools of a file: three of the largest rings, built in some seconds.
+const POINTS_MAX: usize = 4_000_000;
 
 /// The largest file that is read, in bytes: far more than the largest pools need.
 const BYTES_MAX: u64 = 16 << 20;
@@ -293,6 +298,16 @@ fn config(text: &str) -> Result<Config, Fault> {
         let line = text.find("pools").unwrap_or(0);
         return Err((Some(line..line), "there is no pool: write [pools.NAME] and its servers".to_owned()));
     }
+    let places = table.listen.as_ref().map_or(0, Vec::len);
+    for (count, most, what) in [
+        (table.pools.len(), POOLS_MAX, "pools"),
+        (table.routes.as_ref().map_or(0, BTreeMap::len), ROUTES_MAX, "routes"),
+        (places, LISTENERS_MAX, "[[listen]]"),
+    ] {
+        if count > most {
+            return Err((None, format!("there are {count} {what}: a file has at most {most}")));
+        }
+    }
     let Said { layer: settings, spans: proxy_spans } =
         Said::of(table.proxy.unwrap_or_default(), &of_proxy(), &[])?;
     let mut places = Places::of(&table.pools, table.routes.as_ref());
@@ -327,12 +342,20 @@ fn pools(
     places: &mut Places,
 ) -> Result<BTreeMap<String, Pool>, Fault> {
     let mut pools = BTreeMap::new();
+    let mut points = 0;
     let mut listeners: HashMap<String, String> = HashMap::new();
     for (name, table) in tables {
         let in_pool = |(span, reason): Fault| {
             (span.or(Some(name.span())), format!("pool {}: {reason}", name.get_ref()))
         };
         let (pool, spans) = pool(table, settings).map_err(in_pool)?;
+        points += pool.router.points();
+        if points > POINTS_MAX {
+            let reason = format!(
+                "with it the pools of the file have {points} points or slots to place keys by, and more than {POINTS_MAX} take too much time and memory: lower weights"
+            );
+            return Err(in_pool((None, reason)));
+        }
         for row in of_proxy_or_pools().filter(|row| settings.get(row.name).is_some()) {
             if let Some(span) = spans.get(row.name) {
                 let reason = format!("{} is set in [proxy] already: remove one", row.name);

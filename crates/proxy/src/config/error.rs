@@ -7,7 +7,7 @@ use crate::{
     },
     connections::tls::TlsError,
 };
-use std::{net::SocketAddr, path::PathBuf};
+use std::path::PathBuf;
 use weir_dataplane::NotWhole;
 use weir_routing::TableError;
 
@@ -173,7 +173,7 @@ pub enum ConfigError {
         /// The server.
         server: String,
         /// Where clients connect.
-        listen: SocketAddr,
+        listen: String,
     },
     /// No server of a pool has all keys of a multi-get.
     #[error("pool {pool}: --multiget whole: {reason}")]

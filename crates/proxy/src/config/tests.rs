@@ -80,6 +80,19 @@ fn a_proxy_that_would_be_its_own_server_is_refused() {
         let refused = refused.err().map(|error| error.to_string()).unwrap_or_default();
         assert_eq!(refused.contains("would ask itself"), is_own, "{listen} {refused}");
     }
+    let socket: Server = "unix:/run/weir.sock".parse().expect("a path");
+    let table = Router::new(vec![socket], Placement::Modulo, 1).expect("one server is a pool");
+    let refused = Config::new(table.into(), &Layer::of(&[("listen", "unix:/run/weir.sock")]));
+    assert!(refused.err().expect("it is its own server").to_string().contains("would ask itself"));
+}
+
+/// Its places stay until a restart, so that a file which names another one does not make its old port a server.
+#[test]
+fn a_reload_makes_no_proxy_its_own_server() {
+    let old = Config::new(table(11_211), &Layer::of(&[("listen", "127.0.0.1:21211")])).expect("valid");
+    let new = Config::new(table(21_211), &Layer::of(&[("listen", "127.0.0.1:9")])).expect("valid");
+    assert!(old.refusal(&new).expect("it would ask itself").contains("would ask itself"));
+    assert_eq!(new.refusal(&old), None);
 }
 
 /// The dataplane's own defaults are for its own tests; they say the same.

@@ -18,6 +18,14 @@ enum Owners {
 }
 
 impl Hashed {
+    /// How many points or slots there are.
+    pub(crate) fn len(&self) -> usize {
+        match &self.owners {
+            Owners::Ring(ring) => ring.len(),
+            Owners::Slots(slots) => slots.len(),
+        }
+    }
+
     /// The most keys of [`Self::fill_each`].
     pub(crate) const KEYS_AT_ONCE: usize = MD5_LANES;
 

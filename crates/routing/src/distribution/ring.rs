@@ -20,6 +20,11 @@ impl Ring {
         Self { points, owners }
     }
 
+    /// How many points there are.
+    pub(crate) const fn len(&self) -> usize {
+        self.points.len()
+    }
+
     /// The server that owns `hash`.
     pub(crate) fn owner(&self, hash: u32) -> usize {
         usize::from(self.owners[self.place(hash)])

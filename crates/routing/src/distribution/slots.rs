@@ -12,6 +12,11 @@ impl Slots {
         Self { owners }
     }
 
+    /// How many slots there are.
+    pub(crate) const fn len(&self) -> usize {
+        self.owners.len()
+    }
+
     /// The server that holds the slot of `digest`.
     pub(crate) fn owner(&self, hash: KeyHash, digest: u32) -> usize {
         usize::from(self.owners[self.slot(hash, digest)])

@@ -136,6 +136,24 @@ impl Config {
         Ok(Routed::new(Some(table), of_pools, of_file, unserved))
     }
 
+    /// What pools say of clients that is said for nobody: keys get to these pools by routes, and clients by the first pool. A sentence each.
+    pub(crate) fn unheeded(&self, table: &Table) -> Vec<String> {
+        let (first, others) = table.pools().split_first().expect("a table has a pool");
+        let of_clients = |name: &str| {
+            let said = &self.pools[name].said;
+            let rows = of_proxy_or_pools().filter(|row| row.place == Place::DefaultPool);
+            rows.filter(|row| said.get(row.name).is_some()).map(|row| row.name).collect::<Vec<_>>().join(", ")
+        };
+        let sentence = |name: &str| {
+            let names = of_clients(name);
+            let first = first.name();
+            (!names.is_empty()).then(|| {
+                format!("pool {name}: {names} mean nothing here: clients come in by pool {first}, and only keys get to this one")
+            })
+        };
+        others.iter().filter_map(|pool| sentence(pool.name())).collect()
+    }
+
     /// What only a file can say, whichever pools are served.
     fn of_all(&self) -> OfFile {
         OfFile { users: self.users.clone(), listeners: self.listeners.clone(), ..OfFile::default() }

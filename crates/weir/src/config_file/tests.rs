@@ -30,6 +30,32 @@ fn a_good_file_is_read() {
     assert_eq!(read, ["127.0.0.1:22121", "400ms", "whole", "degrade"].map(Some));
 }
 
+/// A file of 20 KB took gigabytes and minutes, on a reload in the process that serves.
+#[test]
+fn a_file_of_too_many_or_too_heavy_pools_is_refused_before_they_are_built() {
+    let pool = |number: usize, weight: u32| {
+        format!(
+            "[pools.p{number:03}]\nservers = [\"10.0.0.1:1:{weight}\", \"10.0.0.2:1\"]\nplacement = \"modulo\"\n"
+        )
+    };
+    let many: String = (0..257).map(|number| pool(number, 1)).collect();
+    assert_eq!(
+        refusal(&format!("default = \"p000\"\n{many}")),
+        "file: there are 257 pools: a file has at most 256"
+    );
+    let heavy: String = (0..256).map(|number| pool(number, 65_535)).collect();
+    assert_eq!(
+        refusal(&format!("default = \"p000\"\n{heavy}")),
+        "file:185: pool p061: with it the pools of the file have 4063232 points or slots to place keys by, and more than 4000000 take \
+         too much time and memory: lower weights"
+    );
+    let routes: String = (0..4097).map(|number| format!("\"{number}:\" = \"p000\"\n")).collect();
+    assert_eq!(
+        refusal(&format!("[routes]\n{routes}{}", pool(0, 1))),
+        "file: there are 4097 routes: a file has at most 4096"
+    );
+}
+
 /// What tests/processes/test_configuration.py does not try, and one of each that it does.
 #[test]
 fn what_is_wrong_is_said_with_its_line() {
