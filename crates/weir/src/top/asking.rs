@@ -1,22 +1,27 @@
 //! How the admin port of a proxy is asked: in plain or in TLS, with a token or without.
 
 use std::fs;
-use std::io::{self, Read as _};
+use std::io::{self, ErrorKind, Read as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject as _};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, crypto::ring};
 use serde_json::Value;
 
+use super::judge::harmless;
+
 /// How long the proxy may take to answer.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// The longest answer that is read, in bytes: two minutes of windows.
-const ANSWER_BYTES_MAX: u64 = 64 << 20;
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+
+/// How much of what it says to an error is shown, in characters.
+const SAID_MAX: usize = 200;
 
 /// The longest file of a token or of authorities that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
@@ -62,7 +67,8 @@ impl AdminPort {
         let (head, body) = answer.split_once("\r\n\r\n").ok_or("it answers something else than HTTP")?;
         let status = head.split_whitespace().nth(1).unwrap_or_default();
         if status != "200" {
-            return Err(format!("status {status}: {}", body.trim()));
+            let said: String = harmless(body.trim()).chars().take(SAID_MAX).collect();
+            return Err(format!("status {}: {said}", harmless(status)));
         }
         serde_json::from_str(body).map_err(|error| format!("it answers something else than JSON: {error}"))
     }
@@ -89,12 +95,27 @@ impl AdminPort {
     }
 }
 
+/// Each read is bounded by the stream's own limit, so that nobody waits for more than twice [`WAIT_MAX`].
+#[expect(clippy::disallowed_methods, reason = "an answer that trickles must end, too")]
 fn ask(mut stream: impl io::Read + io::Write, question: &str) -> io::Result<String> {
+    let began = Instant::now();
     stream.write_all(question.as_bytes())?;
     stream.flush()?;
-    let mut answer = String::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
-    Ok(answer)
+    let (mut answer, mut part) = (Vec::new(), vec![0; 64 << 10]);
+    loop {
+        let count = stream.read(&mut part)?;
+        if count == 0 {
+            break;
+        }
+        answer.extend_from_slice(&part[..count]);
+        if answer.len() > ANSWER_BYTES_MAX {
+            return Err(io::Error::other("its answer is longer than any of a proxy's"));
+        }
+        if began.elapsed() > WAIT_MAX {
+            return Err(io::Error::new(ErrorKind::TimedOut, "its answer takes longer than 5 s"));
+        }
+    }
+    String::from_utf8(answer).map_err(|_| io::Error::other("its answer is no text"))
 }
 
 /// The host of HOST:PORT, as a certificate names it.

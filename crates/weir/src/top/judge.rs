@@ -145,11 +145,16 @@ fn busiest_server(window: &Value) -> Option<(String, f64)> {
 }
 
 pub(super) fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or(0.0)
+    value.as_f64().unwrap_or(0.0).max(0.0)
 }
 
 pub(super) fn text(value: &Value) -> String {
-    value.as_str().unwrap_or("?").to_owned()
+    harmless(value.as_str().unwrap_or("?"))
+}
+
+/// A text that somebody else has written, without what a terminal would obey.
+pub(super) fn harmless(text: &str) -> String {
+    text.replace(char::is_control, " ")
 }
 
 #[cfg(test)]

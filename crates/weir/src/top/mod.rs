@@ -100,7 +100,7 @@ fn print_once(news: &Receiver<News>) -> ExitCode {
 
 fn plain(line: &Line<'_>) -> String {
     let text: String = line.spans.iter().map(|span| span.content.as_ref()).collect();
-    text.trim_end().to_owned()
+    judge::harmless(text.trim_end())
 }
 
 fn show(terminal: &mut DefaultTerminal, admin: &str, news: &Receiver<News>) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! Asks a proxy's admin port for what is new.
 
 use std::io;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -38,12 +38,13 @@ const HISTORY_MAX: usize = 240;
 
 /// Begins to ask, on a thread that ends with the process or when nobody listens.
 pub(super) fn begin(admin: AdminPort) -> io::Result<Receiver<News>> {
-    let (sender, news) = channel();
+    // A terminal that takes nothing does not gather seconds.
+    let (sender, news) = sync_channel(1);
     std::thread::Builder::new().name("weir-top".into()).spawn(move || ask(&admin, &sender))?;
     Ok(news)
 }
 
-fn ask(admin: &AdminPort, news: &Sender<News>) {
+fn ask(admin: &AdminPort, news: &SyncSender<News>) {
     let (mut next, mut history) = (None, Vec::new());
     let (_never, pause) = channel::<()>();
     loop {

@@ -180,7 +180,7 @@ fn stage_bar(window: &Value, width: usize) -> [Line<'static>; 2] {
     for (place, share) in shares.iter().enumerate() {
         reached += share.share;
         // Rounded at the edges, so that all parts together fill the bar.
-        let edge = ((reached * room as f64).round() as usize).min(room);
+        let edge = ((reached * room as f64).round() as usize).min(room).max(drawn);
         let style = Style::new().fg(Color::Black).bg(STAGE_COLORS[place]);
         bar.push(Span::styled(STAGE_LETTERS[place].repeat(edge - drawn), style));
         drawn = edge;
@@ -280,7 +280,8 @@ fn history(requests: &[u64], width: usize) -> Line<'static> {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let shown = &requests[requests.len().saturating_sub(width - 12)..];
     let most = shown.iter().copied().max().unwrap_or(0).max(1);
-    let bars: String = shown.iter().map(|it| BARS[(it * 7 / most) as usize]).collect();
+    let bars: String =
+        shown.iter().map(|&it| BARS[(u128::from(it) * 7 / u128::from(most)) as usize]).collect();
     Line::from(vec![Span::styled("requests/s  ", HEAD), Span::styled(bars, Style::new().fg(Color::Green))])
 }
 
@@ -339,6 +340,30 @@ mod tests {
 
     fn plain(lines: &[Line<'_>]) -> String {
         lines.iter().map(|line| super::super::plain(line) + "\n").collect()
+    }
+
+    /// Whoever answers at the port may answer anything: a negative time made a bar of endless length, and names reached the terminal as they were.
+    #[test]
+    fn whatever_a_port_answers_is_drawn_as_text() {
+        let numbers =
+            [json!(-9.5), json!(1e308), json!(u64::MAX), json!(null), json!("x"), json!([1]), json!(0)];
+        for (place, odd) in numbers.iter().enumerate() {
+            let mut second = second();
+            let stage = &numbers[(place + 1) % numbers.len()];
+            second.window["operations"]["get"]["stages"]["read"]["sum_ns"] = json!(10);
+            second.window["operations"]["get"]["stages"]["dispatch"]["sum_ns"] = odd.clone();
+            second.window["operations"]["get"]["stages"]["queue"]["sum_ns"] = stage.clone();
+            for name in ["requests", "length_ns", "cpu_ns", "errors"] {
+                second.window[name] = odd.clone();
+            }
+            second.window["servers"][0]["server"] = json!("\u{1b}]0;owned\u{7}\u{1b}[2J");
+            second.window["servers"][0]["requests"] = odd.clone();
+            second.history = vec![0, u64::MAX, 1 << 62];
+            for width in [1, 20, 80] {
+                let text = plain(&lines(&second, width, u16::MAX));
+                assert!(!text.chars().any(|it| it.is_control() && it != '\n'), "{text:?}");
+            }
+        }
     }
 
     #[test]
