@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from tests.conftest import Connect, StartProxy
@@ -122,3 +125,48 @@ def test_commands_to_whole_servers_reach_each_of_them_where_they_are_allowed(
     assert wire.line() == b"CLIENT_ERROR lru_crawler not allowed"
     assert limits() == [80, 80, 80]
     wire.in_step()
+
+
+def test_many_who_ask_at_once_are_all_answered_with_what_they_have_done(
+    start_proxy: StartProxy, connect: Connect
+) -> None:
+    """One report answers all who wait for it: it is made after the last of them has asked."""
+    proxy = start_proxy("--threads", "2")
+    wires = [connect(proxy.address) for _ in range(60)]
+    for round_ in range(1, 4):
+        for wire in wires:
+            wire.send(b"get a\r\nstats\r\n")
+        for wire in wires:
+            assert wire.line() == b"END"
+            found = {}
+            while (line := wire.line()) != b"END":
+                _, name, value = line.split(b" ", 2)
+                found[name] = value
+            assert int(found[b"cmd_get"]) >= 60 * (round_ - 1) + 1
+
+
+def documented(heading: str) -> set[str]:
+    """Fields that a section of docs/reference/stats.md has rows for."""
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "stats.md").read_text()
+    section = page.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    return {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+
+
+def test_every_field_of_stats_has_a_row_on_its_page_and_no_other(start_proxy: StartProxy, connect: Connect) -> None:
+    proxy = start_proxy("--show-keys")
+    wire = connect(proxy.address)
+    for _ in range(400):
+        wire.send(b"get a\r\n")
+        assert wire.line() == b"END"
+    names = {
+        topic: [name.decode() for name in statistics(wire, b"stats" + topic)]
+        for topic in (b"", b" settings", b" servers", b" hot")
+    }
+    assert set(names[b""]) == documented("stats")
+    # A unix socket has no place here.
+    own = documented("stats settings") - {"domain_socket"}
+    assert set(names[b" settings"][: len(own)]) == own
+    assert {name.rsplit(":", 1)[1] for name in names[b" servers"]} == documented("stats servers") - {"no_tls"}
+    hot = {name for name in names[b" hot"] if ":" not in name or name.startswith("1:")}
+    assert hot == documented("stats hot")
