@@ -30,8 +30,9 @@ studies-quick: setup ## make MINUTES more of the quick runs of each whole study 
 	  .venv/bin/weir-lab verify runs/$$name-quick-$(TESTBED)/$$name.html || exit 1; \
 	done
 
-test: setup ## run every check: formats, lints, licences, tests, real processes
-	@$(PY) scripts/check
+test: ## run every check: formats, lints, licences, tests, real processes
+	@scripts/setup tools
+	@$(PY) scripts/check --build
 
 test-long: setup ## run the tests with many more cases (100,000 differential streams, 50,000 simulated worlds) and the slow ones (needs Go)
 	@scripts/setup chart
