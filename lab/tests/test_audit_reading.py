@@ -93,7 +93,7 @@ def test_a_quantity_that_stands_twice_in_a_configuration_is_said(tmp_path: Path)
     assert audited(tmp_path, twice.replace(",70", ",50")).unread == 0
 
 
-def test_files_of_one_name_are_told_apart(tmp_path: Path) -> None:
+def test_files_of_one_name_are_distinguished(tmp_path: Path) -> None:
     paths = [tmp_path / folder / "summary.csv" for folder in "ab"]
     for path, value in zip(paths, ("2.51", "2.01"), strict=True):
         path.parent.mkdir()

@@ -17,7 +17,7 @@ HOUR = 3_600
 
 
 def hours(count: int, memory_s: float, seed: int = SEED) -> NDArray[np.float64]:
-    """Means of the parts of some hours of seconds: noise of which 1/e is left after so many seconds, in the unit of its own deviation."""
+    """Means of the parts of some hours of seconds: noise of which 1/e is left after this many seconds, in the unit of its own deviation."""
     rng = np.random.default_rng(seed)
     left = math.exp(-1.0 / memory_s)
     noise = rng.standard_normal((count, HOUR))

@@ -410,7 +410,7 @@ impl Clients {
         }
     }
 
-    /// Bytes that were listed are of a reply for which nobody was asked. Where more replies are to come, they leave with these, or a moment
+    /// Bytes that were listed belong to a reply for which nobody was asked. Where more replies are to come, they leave with these, or a moment
     /// later: to a client that has sent much at once each write costs as much as the others. `since`: what [`Session::may_wait_from`] said
     /// before they were listed.
     pub(crate) fn let_wait(&mut self, id: SessionId, since: Option<Instant>) {

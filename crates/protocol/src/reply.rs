@@ -177,7 +177,7 @@ impl std::error::Error for Violation {}
 /// The longest reply line that is waited for. memcached's own stay below 512 bytes; a header with a 250-byte key is the longest.
 const LINE_BYTES_MAX: usize = 4096;
 
-/// Room for the notes of so many values is not given back: 72 KiB.
+/// Room for the notes of this many values is not given back: 72 KiB.
 const VALUES_USUAL: usize = 1024;
 
 /// Finds the reply at the front of a buffer that grows at its end.

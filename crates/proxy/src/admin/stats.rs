@@ -56,7 +56,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Whether they are to be answered now. So many that loops would soon refuse more are: one report is little for all of them.
+    /// Whether they are to be answered now. As many as loops take before they refuse more are: one report is little for all of them.
     fn is_due(&mut self, now: Instant) -> bool {
         match self.questions.len() {
             0 => false,

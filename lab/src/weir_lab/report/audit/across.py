@@ -79,7 +79,7 @@ def _repeated_inputs(groups: Sequence[Group]) -> Iterator[Finding]:
 
 def _served_more(groups: Sequence[Group]) -> Iterator[Finding]:
     """The service rate of the whole system is at least every throughput that was measured of it."""
-    # Without these columns nobody knows which of them are of the same system.
+    # Without these columns nobody knows which of them belong to the same system.
     known = [group for group in groups if all(name in group.key for name in _SYSTEM)]
     best: dict[tuple[str, ...], Printed] = {}
     for group in known:

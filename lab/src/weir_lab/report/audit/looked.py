@@ -1,7 +1,7 @@
 """What an audit did not look at: `numbers_looked_at`.
 
 A number was held against a law if another number in its place would have changed what the audit says. So each column is multiplied and
-divided by a thousand, one after the other, in a few rows of each kind, and the rules run again. Rows are of one kind if they print the
+divided by a thousand, one after the other, in a few rows of each kind, and the rules run again. Rows have one kind if they print the
 same columns and the same rules apply to them: those of one model, or of a client, or of a proxy.
 """
 
@@ -53,7 +53,7 @@ def numbers_looked_at(
         table, columns = members[0].table, members[0].columns
         # From all over the table: rows that follow each other are often alike.
         sample = members[:: max(1, len(members) // _ROWS_TRIED)][:_ROWS_TRIED]
-        # A proxy's row is held against its client's, which is of another kind.
+        # A proxy's row is held against its client's, which has another kind.
         beside = [other for group in sample for other in elsewhere(group)]
         before = _said(audit([*sample, *beside]))
         for column in columns:

@@ -285,7 +285,7 @@ def read_tables(paths: Sequence[Path]) -> list[Table]:
     given = list(found.values())
     names = [path.name for path in given]
     return [
-        # Files of one name in two folders are told apart by their paths.
+        # Files of one name in two folders are distinguished by their paths.
         replace(_read(path), name=path.name if names.count(path.name) == 1 else str(path))
         for path in given
     ]
