@@ -7,8 +7,8 @@ there.
 
 *Twice of it* is a bound by operational analysis. With twice the capacity C_i, throughput is at most min(2 C_i, C_j) over the other
 stations j, each with C_j = X / U_j (Denning and Buzen, Computing Surveys 10, 1978). And it is at most N / R, with R the least response
-time of the curve as it would be then. Where the cell is in a layout that has a fitted network, what that predicts stands beside it. A station of
-which half was tried was used 1 / (2 x) of the time before, if x of the throughput was left: a third sign.
+time of the curve as it would be then. Where the cell is in a layout that has a fitted network, what that predicts stands beside it. A
+station of which half was tried was used 1 / (2 x) of the time before, if x of the throughput was left: a third sign.
 """
 
 from __future__ import annotations
