@@ -7,7 +7,7 @@ _DECISION_3 = "[decision 3](../decisions/0003-answers-of-memcached.md)"
 _DECISION_5 = "[decision 5](../decisions/0005-replication.md)"
 
 REASONS = {
-    "statistics": f"The proxy's own statistics under memcached's names ([fields](stats.md)); {_DECISION_3}.",
+    "statistics": f"The proxy's own statistics under memcached's names ([fields](stats.md));\n   {_DECISION_3}.",
     "no items": f"The proxy keeps no items: it says what a memcached says that holds none;\n   {_DECISION_3}.",
     "one server's": f"The keys of one server; to say that there are none would mislead;\n   {_DECISION_3}.",
     "whole server": (

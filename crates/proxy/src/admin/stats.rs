@@ -33,7 +33,7 @@ use weir_timing::{Instant, Operation, OperationReport};
 /// Answers until all loops have ended.
 ///
 /// A report costs each loop of a group some of its time, and any client may ask. So what waits is answered by one report, and reports of a
-/// group have a [`Pace`]. Each is made after it was asked for, so that a client finds in it what it has done before.
+/// group have a [`Pace`]. Each is made after it was asked for, so that it counts what its client was answered before.
 pub(crate) fn serve(questions: &Receiver<Question>, reporter: &Reporter) -> io::Result<()> {
     let mut since = vec![Counts::default(); reporter.config.groups().all().len()];
     let mut groups: Vec<Waiting> = since.iter().map(|_| Waiting::default()).collect();
