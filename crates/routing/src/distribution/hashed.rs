@@ -39,6 +39,15 @@ impl Hashed {
         Self { hash, empty_is_zero: false, owners: Owners::Slots(slots) }
     }
 
+    /// The same, for keys that have up to `replicas` servers each. Without it they have one.
+    pub(crate) fn for_replicas(self, replicas: usize) -> Self {
+        let owners = match self.owners {
+            Owners::Ring(ring) => Owners::Ring(ring.for_replicas(replicas)),
+            Owners::Slots(slots) => Owners::Slots(slots.for_replicas(replicas)),
+        };
+        Self { owners, ..self }
+    }
+
     /// The same, where an empty key is not hashed.
     pub(crate) fn with_empty_at_zero(self) -> Self {
         Self { empty_is_zero: true, ..self }
@@ -103,6 +112,7 @@ impl Hashed {
                 let pointless = (0u16..).take(servers);
                 fill_distinct(ring.owners_from(digest).chain(pointless), out);
             }
+            (Owners::Slots(slots), [only]) => *only = slots.owner(self.hash, digest) as u16,
             (Owners::Slots(slots), out) => fill_distinct(slots.owners_from(self.hash, digest), out),
         }
     }
@@ -120,4 +130,5 @@ fn fill_distinct(owners: impl Iterator<Item = u16>, out: &mut [u16]) {
             filled += 1;
         }
     }
+    debug_assert_eq!(filled, out.len(), "it was made for fewer replicas");
 }

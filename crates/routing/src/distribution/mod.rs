@@ -3,6 +3,7 @@
 //! One file per rule. Each answers for the first server of a key, and for the servers after it, in an order that never
 //! depends on how many are asked for. All are immutable, and none allocates to answer.
 
+mod circle;
 mod furc;
 mod hashed;
 mod jump;

@@ -1,3 +1,5 @@
+use super::circle::Circle;
+
 /// A place on the circle, and the server that owns it.
 pub(crate) type Point = (u32, u16);
 
@@ -8,7 +10,7 @@ pub(crate) struct Ring {
     /// Ascending. Separate from their owners, so that a search touches as few cache lines as it can.
     points: Vec<u32>,
     /// The server of each point.
-    owners: Vec<u16>,
+    owners: Circle,
 }
 
 impl Ring {
@@ -17,7 +19,12 @@ impl Ring {
     pub(crate) fn new(mut points: Vec<Point>) -> Self {
         points.sort_by_key(|(point, _)| *point);
         let (points, owners) = points.into_iter().unzip();
-        Self { points, owners }
+        Self { points, owners: Circle::new(owners) }
+    }
+
+    /// The same, for keys that have up to `replicas` servers each.
+    pub(crate) fn for_replicas(self, replicas: usize) -> Self {
+        Self { owners: self.owners.for_replicas(replicas), ..self }
     }
 
     /// How many points there are.
@@ -27,18 +34,17 @@ impl Ring {
 
     /// The server that owns `hash`.
     pub(crate) fn owner(&self, hash: u32) -> usize {
-        usize::from(self.owners[self.place(hash)])
+        self.owners.owner(self.place(hash))
     }
 
-    /// The owners of the hash's point and of the points after it, once around.
+    /// The owners of the hash's point and of the points after it, as [`Circle::owners_from`] has them.
     pub(crate) fn owners_from(&self, hash: u32) -> impl Iterator<Item = u16> {
-        let (before, after) = self.owners.split_at(self.place(hash));
-        after.iter().chain(before).copied()
+        self.owners.owners_from(self.place(hash))
     }
 
     /// Whether `server` owns a point.
     pub(crate) fn has(&self, server: u16) -> bool {
-        self.owners.contains(&server)
+        self.owners.has(server)
     }
 
     fn place(&self, hash: u32) -> usize {
@@ -53,11 +59,11 @@ mod tests {
 
     #[test]
     fn a_hash_belongs_to_the_first_point_at_or_after_it() {
-        let ring = Ring::new(vec![(30, 2), (10, 0), (20, 1)]);
+        let ring = Ring::new(vec![(30, 2), (10, 0), (20, 1)]).for_replicas(3);
         let owners: Vec<usize> = [0, 10, 11, 20, 21, 30, 31, u32::MAX].map(|hash| ring.owner(hash)).into();
         assert_eq!(owners, [0, 0, 1, 1, 2, 2, 0, 0]);
-        assert_eq!(ring.owners_from(25).collect::<Vec<_>>(), [2, 0, 1]);
-        assert_eq!(ring.owners_from(31).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(ring.owners_from(25).collect::<Vec<_>>(), [2, 0, 1, 2]);
+        assert_eq!(ring.owners_from(31).take(3).collect::<Vec<_>>(), [0, 1, 2]);
     }
 
     #[test]

@@ -1,15 +1,21 @@
+use super::circle::Circle;
 use crate::hash::KeyHash;
 
 /// A list of slots, each held by a server: a hash modulo their number is the slot.
 #[derive(Clone, Debug)]
 pub(crate) struct Slots {
-    owners: Vec<u16>,
+    owners: Circle,
 }
 
 impl Slots {
     /// Slots held by `owners`, of which there is at least one.
     pub(crate) fn new(owners: Vec<u16>) -> Self {
-        Self { owners }
+        Self { owners: Circle::new(owners) }
+    }
+
+    /// The same, for keys that have up to `replicas` servers each.
+    pub(crate) fn for_replicas(self, replicas: usize) -> Self {
+        Self { owners: self.owners.for_replicas(replicas) }
     }
 
     /// How many slots there are.
@@ -19,13 +25,12 @@ impl Slots {
 
     /// The server that holds the slot of `digest`.
     pub(crate) fn owner(&self, hash: KeyHash, digest: u32) -> usize {
-        usize::from(self.owners[self.slot(hash, digest)])
+        self.owners.owner(self.slot(hash, digest))
     }
 
-    /// The holders of the digest's slot and of the slots after it, once around.
+    /// The holders of the digest's slot and of the slots after it, as [`Circle::owners_from`] has them.
     pub(crate) fn owners_from(&self, hash: KeyHash, digest: u32) -> impl Iterator<Item = u16> {
-        let (before, after) = self.owners.split_at(self.slot(hash, digest));
-        after.iter().chain(before).copied()
+        self.owners.owners_from(self.slot(hash, digest))
     }
 
     /// Java's hashes may be negative. Their modulo is the floored one: a truncated remainder would be negative, too.

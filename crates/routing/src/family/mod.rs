@@ -48,7 +48,11 @@ pub(crate) fn distribution(servers: &[Server], options: &Options) -> Result<Dist
     }
     .map_err(|refusal| refusal.explain(servers, placement))?;
     // One server holds everything; its weight and name were looked at all the same.
-    Ok(if servers.len() == 1 { Distribution::Single } else { built })
+    Ok(match built {
+        _ if servers.len() == 1 => Distribution::Single,
+        Distribution::Hashed(hashed) => Distribution::Hashed(hashed.for_replicas(options.replicas)),
+        other => other,
+    })
 }
 
 /// The hash of a family that always has one.
