@@ -1,5 +1,6 @@
 //! From twemproxy's YAML.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use serde::Deserialize;
@@ -24,9 +25,9 @@ impl<'de> Deserialize<'de> for FileYaml {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<FileYaml, A::Error> {
-                let mut pools: Vec<(String, PoolYaml)> = Vec::new();
+                let (mut pools, mut names) = (Vec::new(), HashSet::new());
                 while let Some((name, yaml)) = map.next_entry::<String, PoolYaml>()? {
-                    if pools.iter().any(|(other, _)| *other == name) {
+                    if !names.insert(name.clone()) {
                         return Err(A::Error::custom(format!("pool {name} is there twice")));
                     }
                     pools.push((name, yaml));

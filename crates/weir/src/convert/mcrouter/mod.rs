@@ -13,7 +13,7 @@ mod routes;
 use std::collections::HashMap;
 
 use serde_json::Value;
-use weir_routing::Options;
+use weir_routing::{Options, POOLS_MAX, ROUTES_MAX};
 
 use self::meaning::{Copies, Meaning};
 use self::pools::{Hosts, Object, longest, only};
@@ -184,6 +184,12 @@ impl Builder {
             None => &none,
             Some(policies) => policies.as_object().ok_or("`policies` is no object")?,
         };
+        if policies.len() > ROUTES_MAX {
+            return Err(format!(
+                "PrefixSelectorRoute has {} policies: at most {ROUTES_MAX} are supported",
+                policies.len()
+            ));
+        }
         for (prefix, route) in policies {
             let pool = self.of(reader, prefix, route)?;
             self.converted.routes.push((prefix.clone(), pool));
@@ -212,18 +218,23 @@ impl Builder {
         };
         self.timeout_ms.push(hosts.timeout_ms);
         let Hosts { name, servers, tls, timeout_ms, notes, .. } = hosts;
-        let pool =
+        let mut pool =
             ConvertedPool { tls, timeout_ms, notes, ..ConvertedPool::new(name.clone(), servers, options) };
         let mut names = std::iter::once(name.clone()).chain((2..).map(|number| format!("{name}-{number}")));
         let (name, is_there) = names
             .find_map(|name| match self.converted.pools.iter().find(|pool| pool.name == name) {
                 None => Some((name, false)),
                 Some(other) => {
-                    (*other == ConvertedPool { name: name.clone(), ..pool.clone() }).then_some((name, true))
+                    pool.name.clone_from(&name);
+                    (*other == pool).then_some((name, true))
                 }
             })
             .expect("names do not end");
         if !is_there {
+            // Each is held against all others.
+            if self.converted.pools.len() == POOLS_MAX {
+                return Err(format!("the routes stand for more than {POOLS_MAX} pools"));
+            }
             self.converted.pools.push(ConvertedPool { name: name.clone(), ..pool });
         }
         Ok(name)

@@ -3,12 +3,15 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
-use weir_routing::{Options, Placement, Server, Weight};
+use weir_routing::{Options, Placement, SERVERS_MAX, Server, Weight};
 
 pub(super) type Object = Map<String, Value>;
 
 /// Pools that inherit from each other are followed so far.
 const INHERITED_MAX: usize = 32;
+
+/// More settings of one pool, or more values of one, are a mistake: mcrouter knows some forty. All are copied for each route.
+const SETTINGS_MAX: usize = 256;
 
 /// Servers in their order, and what holds for all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,7 +39,13 @@ pub(super) struct Pool {
 impl Hosts {
     /// Each of them alone.
     pub(super) fn each_alone(&self) -> impl Iterator<Item = Self> {
-        self.servers.iter().map(|server| Self { servers: vec![server.clone()], ..self.clone() })
+        self.servers.iter().map(|server| Self {
+            name: self.name.clone(),
+            servers: vec![server.clone()],
+            tls: self.tls.get(&server.address()).cloned().into_iter().collect(),
+            notes: self.notes.clone(),
+            ..*self
+        })
     }
 
     /// All of them as one.
@@ -108,6 +117,16 @@ pub(super) fn read(name: &str, pool: &Object) -> Result<Pool, String> {
     let mut hosts = Hosts { name: name.to_owned(), ..Hosts::default() };
     let mut hash = Object::new();
     let is_tls = security(pool)?;
+    if pool.len() > SETTINGS_MAX {
+        return Err(format!("has {} settings: at most {SETTINGS_MAX} are read", pool.len()));
+    }
+    if let Some((setting, values)) = pool
+        .iter()
+        .filter_map(|(setting, value)| value.as_array().map(|values| (setting, values)))
+        .find(|(_, values)| values.len() > SERVERS_MAX)
+    {
+        return Err(format!("{setting}: {} values: at most {SERVERS_MAX} are supported", values.len()));
+    }
     for (setting, value) in pool {
         match setting.as_str() {
             "servers" | "name" => {}

@@ -17,12 +17,19 @@ const DEPTH_MAX: u32 = 32;
 /// At most this many routes are looked at, over all: names that are used again and again could stand for very many.
 const ROUTES_MAX: u32 = 100_000;
 
+/// At most this many servers stand in the pools that one route of the file leads to, and in those of all of them: each is copied. The
+/// largest table has 4,096 different ones.
+const ROUTE_SERVERS_MAX: usize = 100_000;
+const ALL_SERVERS_MAX: usize = 10_000_000;
+
 /// What routes may name besides.
 pub(super) struct Reader<'a> {
     pools: &'a Object,
     handles: HashMap<&'a str, &'a Value>,
     now_s: u64,
     looked_at: Cell<u32>,
+    /// Servers of pools, of the route that is followed and of all.
+    servers: Cell<(usize, usize)>,
     /// Pools that a route led to.
     seen: RefCell<BTreeSet<String>>,
 }
@@ -30,7 +37,14 @@ pub(super) struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// Over the pools and the named handles of a file, at this time.
     pub(super) fn new(pools: &'a Object, handles: HashMap<&'a str, &'a Value>, now_s: u64) -> Self {
-        Self { pools, handles, now_s, looked_at: Cell::default(), seen: RefCell::default() }
+        Self {
+            pools,
+            handles,
+            now_s,
+            looked_at: Cell::default(),
+            servers: Cell::default(),
+            seen: RefCell::default(),
+        }
     }
 
     /// Whether a route led to this pool.
@@ -40,6 +54,7 @@ impl<'a> Reader<'a> {
 
     /// What a route means.
     pub(super) fn meaning(&self, route: &Value) -> Result<Meaning, String> {
+        self.servers.set((0, self.servers.get().1));
         self.follow(route, 0)
     }
 
@@ -117,14 +132,28 @@ impl<'a> Reader<'a> {
         if pool.contains_key("servers") && !self.pools.contains_key(name) {
             let mut pool = pool.clone();
             pool.remove("type");
-            return pools::read(name, &pool).map_err(|reason| format!("pool {name}: {reason}"));
+            let pool = pools::read(name, &pool).map_err(|reason| format!("pool {name}: {reason}"))?;
+            return self.counted(pool);
         }
         self.named(name)
     }
 
     fn named(&self, name: &str) -> Result<pools::Pool, String> {
         self.seen.borrow_mut().insert(name.to_owned());
-        pools::named(self.pools, name)
+        self.counted(pools::named(self.pools, name)?)
+    }
+
+    fn counted(&self, pool: pools::Pool) -> Result<pools::Pool, String> {
+        let (own, all) = self.servers.get();
+        let count = pool.hosts.servers.len();
+        self.servers.set((own + count, all + count));
+        if own + count > ROUTE_SERVERS_MAX {
+            return Err(format!("a route stands for more than {ROUTE_SERVERS_MAX} servers"));
+        }
+        if all + count > ALL_SERVERS_MAX {
+            return Err(format!("the routes stand for more than {ALL_SERVERS_MAX} servers"));
+        }
+        Ok(pool)
     }
 
     fn pool_route(&self, route: &Object) -> Result<Meaning, String> {

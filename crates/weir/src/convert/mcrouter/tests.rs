@@ -301,6 +301,45 @@ fn names_stand_for_routes_and_pools() {
     );
 }
 
+/// Each of these took minutes or gigabytes, from less than a megabyte.
+#[test]
+fn files_that_stand_for_far_more_are_refused() {
+    let policies = |count: usize, pool: &dyn Fn(usize) -> String| {
+        let policies = (0..count).map(|number| {
+            format!(
+                r#""p{number}": {{"type": "PoolRoute", "pool": {{"name": "B", "servers": ["{}"]}}}}"#,
+                pool(number)
+            )
+        });
+        let policies = policies.collect::<Vec<_>>().join(",");
+        file(&format!(
+            r#"{{"type": "PrefixSelectorRoute", "wildcard": "PoolRoute|A", "policies": {{{policies}}}}}"#
+        ))
+    };
+    let different = |number: usize| format!("10.0.{}.{}:1", number / 256, number % 256);
+    assert!(convert(&policies(255, &different), NOW_S).is_ok(), "with A they are 256");
+    refused(&policies(256, &different), "the routes stand for more than 256 pools");
+    assert!(
+        convert(&policies(4_096, &|_| "10.0.0.1:1".to_owned()), NOW_S).is_ok(),
+        "one pool, again and again"
+    );
+    refused(&policies(4_097, &different), "PrefixSelectorRoute has 4097 policies: at most 4096");
+    let servers = |count: usize| {
+        let servers = (0..count).map(|number| format!("\"{}\"", different(number)));
+        servers.collect::<Vec<_>>().join(",")
+    };
+    let pool = |count: usize, route: &str| {
+        format!(r#"{{"pools": {{"A": {{"servers": [{}]}}}}, "route": {route}}}"#, servers(count))
+    };
+    refused(&pool(1_025, "\"PoolRoute|A\""), "pool A: servers: 1025 values: at most 1024");
+    let many = vec!["\"PoolRoute|A\""; 101].join(",");
+    let route = format!(r#"{{"type": "AllSyncRoute", "children": [{many}]}}"#);
+    refused(&pool(1_000, &route), "a route stands for more than 100000 servers");
+    let settings = (0..300).map(|number| format!(r#""s{number}": 1,"#)).collect::<String>();
+    let pools = format!(r#"{{"pools": {{"A": {{{settings} "servers": ["a:1"]}}}}, "route": "PoolRoute|A"}}"#);
+    refused(&pools, "pool A: has 301 settings: at most 256");
+}
+
 #[test]
 fn routes_by_region_and_cluster_are_one_or_refused() {
     let routes = |routes: &str| file("0").replace("\"route\": 0", &format!("\"routes\": {routes}"));
