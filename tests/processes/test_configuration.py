@@ -223,16 +223,18 @@ CUTS = [
 ]
 
 
-def files() -> dict[str, tuple[str, int, str]]:
-    """Each wrong file by a name: its text, the line at fault, and what the reason says."""
-    slips = {
+def files() -> dict[str, tuple[str, int | None, str]]:
+    """Each wrong file by a name: its text, the line at fault if one is, and what the reason says."""
+    slips: dict[str, tuple[str, int | None, str]] = {
         f"{number:03} {wrong[:40]!r}": (GOOD.replace(right, wrong, 1), line, says)
         for number, (right, wrong, line, says) in enumerate(SLIPS)
     }
-    cuts = {f"cut after {GOOD[:end][-20:]!r}": (GOOD[:end], line, "") for end, line in CUTS}
-    others = {
+    cuts: dict[str, tuple[str, int | None, str]] = {
+        f"cut after {GOOD[:end][-20:]!r}": (GOOD[:end], line, "") for end, line in CUTS
+    }
+    others: dict[str, tuple[str, int | None, str]] = {
         "empty": ("", 1, "missing field `pools`"),
-        "no pool": ("[pools]\n", 1, "there is no pool: write [pools.NAME] and its servers"),
+        "no pool": ("[pools]\n", None, "there is no pool: write [pools.NAME] and its servers"),
         "binary": ("\0\1\2", 1, ""),
         "another proxy's": ("alpha:\n  listen: 127.0.0.1:22121\n", 1, ""),
     }
@@ -273,7 +275,8 @@ def test_wrong_files_are_refused_with_line_and_reason(
         for name, (text, line, says) in files().items():
             file.write_text(text)
             status, said = check(file)
-            expected = rf"weir: {re.escape(str(file))}:{line}: .*{re.escape(says)}"
+            where = f"{file}" if line is None else f"{file}:{line}"
+            expected = rf"weir: {re.escape(where)}: .*{re.escape(says)}"
             if status != 2 or re.match(expected, said, re.DOTALL) is None:
                 wrong.append(f"{name}: status {status}, line {line} and {says!r} expected: {said}")
             reloaded = proxy.reload()

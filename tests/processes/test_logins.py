@@ -373,7 +373,7 @@ def test_the_file_is_read_again_while_clients_come_and_ask(
         passwords.write_text("user:password\nXyzzy\n")
         status, said = proxy.reload()
         assert status == 422, said
-        assert said.startswith(f"--auth-file {passwords}:2: there is no colon"), said
+        assert said.startswith(f"{proxy.file}:2: --auth-file {passwords}:2: there is no colon"), said
         assert "Xyzzy" not in said, said
         with logged_in(proxy.address, b"user", b"other-%d" % number):
             pass

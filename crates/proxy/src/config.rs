@@ -26,7 +26,7 @@ use crate::{
     engine::event::batching::Batching,
     records::traces::Sampling,
 };
-pub use error::ConfigError;
+pub use error::{ConfigError, Subject};
 use std::{
     net::{IpAddr, SocketAddr},
     path::Path,

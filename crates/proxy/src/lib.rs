@@ -44,12 +44,13 @@ pub use config::logins::{LoginFileError, UserRow};
 pub use config::settings::{
     Engine, Form, Layer, LogFormat, LogLevel, Place, PoolSettings, SaidOfServers, Setting, Settings, Table,
 };
-pub use config::{Config, ConfigError, OfFile, Reread};
+pub use config::{Config, ConfigError, OfFile, Reread, Subject};
 pub use connections::names::{Resolve, ResolveError, SystemResolver, unresolved};
 pub use connections::tls::TlsError;
 #[cfg(feature = "fuzzing")]
 pub use connections::tls::fuzzing;
 pub use notices::notice::{Notice, ServerNotice};
 pub use process::error::RunError;
+pub use process::files::read_file;
 pub use reload::resolver::NAMES_WAIT_MAX;
 pub use run::run;

@@ -65,6 +65,7 @@ impl CheckArgs {
         let mut warnings = Vec::new();
         // Names under which the proxy itself is to be reached may be known elsewhere only: the rest is checked with others.
         let mut instead = Layer::default();
+        let blamed = |error| proxy::blamed(error, Some(&file.lines), &Layer::default());
         let (config, unserved, unheeded) = loop {
             let mut routed = pool::served(&self.file, &file, self.pool.as_deref())?;
             let unserved = routed.unserved().to_vec();
@@ -82,13 +83,13 @@ impl CheckArgs {
             };
             let name = match error {
                 ConfigError::Resolve { setting, .. } => setting,
-                _ => return Err(error.into()),
+                _ => return Err(blamed(error)),
             };
             if self.resolve || instead.get(name).is_some() {
-                return Err(error.into());
+                return Err(blamed(error));
             }
+            warnings.push(blamed(error).to_string());
             instead = instead.with(name, ANYWHERE)?;
-            warnings.push(error.to_string());
         };
         warnings.extend(unheeded.iter().map(|it| format!("{}: {it}", self.file.display())));
         let wait_max = (!self.resolve).then_some(NAMES_WAIT_MAX);
@@ -189,7 +190,13 @@ mod tests {
 
     /// What `weir proxy --config FILE` says before it opens anything.
     fn proxy(file: &Path) -> Result<(), String> {
+        proxy_with(file, &[])
+    }
+
+    /// The same with more flags.
+    fn proxy_with(file: &Path, flags: &[&str]) -> Result<(), String> {
         let words = ["weir".as_ref(), "proxy".as_ref(), "--config".as_ref(), file.as_os_str()];
+        let words = words.into_iter().chain(flags.iter().map(AsRef::as_ref));
         let matches = Cli::command().try_get_matches_from(words).expect("a command line");
         let Command::Proxy(args) = Cli::from_arg_matches(&matches).expect("it was parsed").command else {
             panic!("this is weir proxy")
@@ -241,6 +248,61 @@ mod tests {
         }
     }
 
+    /// Which of several it is, an error does not say: a wrong line is worse than none.
+    #[test]
+    fn a_line_is_named_where_one_alone_can_be_to_blame() {
+        let refused = |text: &str, resolve| {
+            let file = Written::new(text);
+            let reason = check(&file.0, resolve).expect_err("it is refused");
+            reason.replace(&file.0.display().to_string(), "FILE")
+        };
+        let pool = |name: &str, port: u16, more: &str| {
+            format!("[pools.{name}]\nservers = [\"127.0.0.1:{port}\"]\nserver_tls = true\n{more}")
+        };
+        let alone = pool("a", 1, "server_ca = \"/missing\"\n");
+        assert!(refused(&alone, false).starts_with("FILE:4: --server-ca /missing: it cannot be read"));
+        let both = format!(
+            "default = \"a\"\n[routes]\n\"b:\" = \"b\"\n{alone}{}",
+            pool("b", 2, "server_ca = \"/b\"\n")
+        );
+        assert!(refused(&both, false).starts_with("FILE: --server-ca /"), "{}", refused(&both, false));
+        let of_server = "[pools.a]\nservers = [\n  \"127.0.0.1:1\",\n  { server = \"127.0.0.1:2\", server_tls = true, server_ca = \"/missing\" },\n]\n";
+        assert!(
+            refused(of_server, false).starts_with("FILE:4: --server-ca /missing"),
+            "{}",
+            refused(of_server, false)
+        );
+        let nowhere = format!(
+            "[pools.a]\nservers = [\"127.0.0.1:1\"]\n[[listen]]\naddress = \"{}:1\"\n",
+            "x".repeat(64)
+        );
+        assert!(refused(&nowhere, true).starts_with("FILE:4: --listen `x"), "{}", refused(&nowhere, true));
+        let users = "[pools.a]\nservers = [\"127.0.0.1:1\"]\n[[users]]\nname = \"b\"\n";
+        assert!(
+            refused(users, false).starts_with("FILE:4: user b of [[users]]"),
+            "{}",
+            refused(users, false)
+        );
+    }
+
+    /// Lines were counted from the beginning for each of them.
+    #[test]
+    fn very_many_users_are_read_in_one_pass() {
+        let users: String = (0..100_000).map(|number| format!("[[users]]\nname = \"u{number}\"\n")).collect();
+        let file = Written::new(&format!("[pools.a]\nservers = [\"127.0.0.1:1\"]\n{users}"));
+        let reason = check(&file.0, false).expect_err("nobody has a password");
+        assert!(reason.contains("[[users]]"), "{reason}");
+    }
+
+    #[test]
+    fn a_file_is_not_blamed_for_a_flag() {
+        let file = Written::new("[proxy]\nworkers = 3\n[pools.a]\nservers = [\"a:1\"]\n");
+        let reason = proxy_with(&file.0, &["--workers", "4"]).expect_err("it is refused");
+        assert!(reason.starts_with("--workers belongs to --engine pool"), "{reason}");
+        let reason = proxy_with(&file.0, &["--threads", "4"]).expect_err("it is refused");
+        assert!(reason.ends_with(&proxy(&file.0).expect_err("it is refused")), "{reason}");
+    }
+
     #[test]
     fn what_the_proxy_refuses_is_refused() {
         for (text, expected) in [
@@ -252,10 +314,27 @@ mod tests {
                 "[proxy]\nthreads = 0\n[pools.a]\nservers = [\"a:1\"]\n",
                 "threads: 0 is out of range: give 1 to 256",
             ),
-            ("[proxy]\nworkers = 3\n[pools.a]\nservers = [\"a:1\"]\n", "--workers belongs to --engine pool"),
+            (
+                "[proxy]\nworkers = 3\n[pools.a]\nservers = [\"a:1\"]\n",
+                ":2: --workers belongs to --engine pool",
+            ),
+            (
+                "[pools.a]\nservers = [\"a:1\"]\n[[listen]]\naddress = \"127.0.0.1:1\"\ntls = true\n",
+                ":4: [[listen]] 127.0.0.1:1 is to speak TLS: give --tls-cert",
+            ),
+            (
+                "[pools.a]\nservers = [\"127.0.0.1:1\"]\n[proxy]\nlisten = \"127.0.0.1:1\"\n",
+                ":4: server 127.0.0.1:1 is where --listen 127.0.0.1:1 is",
+            ),
+            (
+                "[proxy]\nauth_file = \"/nowhere\"\n[pools.a]\nservers = [\"a:1\"]\n",
+                ":2: --auth-file /nowhere: it cannot",
+            ),
+            ("# my pools\n\n[pools]\n", ": there is no pool"),
         ] {
             let file = Written::new(text);
             let reason = check(&file.0, false).expect_err("it is refused");
+            assert!(reason.starts_with(&file.0.display().to_string()), "{reason}");
             assert!(reason.contains(expected), "{reason}");
         }
     }

@@ -3,6 +3,7 @@
 //! [`read`] makes a checked [`Config`] of a file, or says in which line it is wrong. [`FileTable`] is the schema;
 //! `weir convert` writes it. docs/reference/configuration.md tells of it.
 
+mod blame;
 mod served;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -16,9 +17,11 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use toml::{Spanned, Value};
 use weir_proxy::{
     Form, LISTENERS_MAX, Layer, ListenRow, Place, PoolSettings, Setting, Settings, Table as _, UserRow,
+    read_file,
 };
 use weir_routing::{POOLS_MAX, ROUTES_MAX, Router, RoutingError, Server, ServerError, TableError};
 
+pub(crate) use self::blame::Lines;
 use crate::pool::{Pool, PoolError};
 
 /// Points of rings, and slots, of all pools of a file: three of the largest rings, built in some seconds.
@@ -42,6 +45,8 @@ pub(crate) struct Config {
     users: Vec<UserRow>,
     /// What it says of places where clients connect.
     listeners: Vec<ListenRow>,
+    /// Where it says what.
+    pub(crate) lines: Lines,
 }
 
 /// Why a file is refused.
@@ -255,8 +260,8 @@ pub(crate) fn read(file: &Path) -> Result<Config, FileError> {
 /// A file's text, if it is text and no larger than `bytes_max`.
 pub(crate) fn read_text(file: &Path, bytes_max: u64) -> Result<String, FileError> {
     let name = file.display().to_string();
-    match std::fs::File::open(file) {
-        Ok(opened) => text_of(opened, &name, bytes_max),
+    match read_file(file, bytes_max) {
+        Ok(bytes) => text_of(&bytes[..], &name, bytes_max),
         Err(error) => Err(FileError { file: name, line: None, reason: format!("cannot be read: {error}") }),
     }
 }
@@ -278,10 +283,11 @@ pub(crate) fn text_of(opened: impl Read, name: &str, bytes_max: u64) -> Result<S
 
 /// Checks a text, and calls it `file` where it is wrong.
 pub(crate) fn parse(text: &str, file: &str) -> Result<Config, FileError> {
-    config(text).map_err(|(span, reason)| {
+    let config = config(text).map_err(|(span, reason)| {
         let line = span.map(|span| line_of(&text.as_bytes()[..span.start.min(text.len())]));
         FileError { file: file.to_owned(), line, reason }
-    })
+    })?;
+    Ok(Config { lines: config.lines.called(file), ..config })
 }
 
 /// The number of the line that begins or goes on after `before`.
@@ -295,8 +301,7 @@ fn config(text: &str) -> Result<Config, Fault> {
         (error.span(), reason)
     })?;
     if table.pools.is_empty() {
-        let line = text.find("pools").unwrap_or(0);
-        return Err((Some(line..line), "there is no pool: write [pools.NAME] and its servers".to_owned()));
+        return Err((None, "there is no pool: write [pools.NAME] and its servers".to_owned()));
     }
     let places = table.listen.as_ref().map_or(0, Vec::len);
     for (count, most, what) in [
@@ -319,15 +324,17 @@ fn config(text: &str) -> Result<Config, Fault> {
         let reason = format!("default pool {:?} is not there: there are {known}", name.get_ref());
         return Err(fault(name.span(), &reason));
     }
-    let users = users(table.users.unwrap_or_default(), &pools)?;
-    let beside = places.of_setting("listen").or_else(|| proxy_spans.get("listen").cloned());
+    let user_tables = table.users.unwrap_or_default();
     let rows = table.listen.unwrap_or_default();
+    let lines = Lines::of(text, &proxy_spans, &places, &user_tables, &rows);
+    let users = users(user_tables, &pools)?;
+    let beside = places.of_setting("listen").or_else(|| proxy_spans.get("listen").cloned());
     places.note_listeners(&rows);
     let listeners = listeners(rows, beside, &pools)?;
     let routes = table.routes.into_iter().flatten();
     let routes = routes.map(|(prefix, pool)| (prefix.into_inner(), pool.into_inner())).collect();
     let default = table.default.map(Spanned::into_inner);
-    let config = Config { pools, default, routes, settings, users, listeners };
+    let config = Config { pools, default, routes, settings, users, listeners, lines };
     match config.served(None) {
         // Which pool takes the keys that no route takes may still be said by a flag.
         Err(PoolError::WhichPool { .. }) => Ok(config),
@@ -348,7 +355,8 @@ fn pools(
         let in_pool = |(span, reason): Fault| {
             (span.or(Some(name.span())), format!("pool {}: {reason}", name.get_ref()))
         };
-        let (pool, spans) = pool(table, settings).map_err(in_pool)?;
+        let (pool, spans, of_servers) = pool(table, settings).map_err(in_pool)?;
+        places.of_servers.extend(of_servers);
         points += pool.router.points();
         if points > POINTS_MAX {
             let reason = format!(
@@ -447,14 +455,19 @@ fn listeners(
     tables.into_iter().map(row).collect()
 }
 
-/// A pool, and where its settings stand.
-fn pool(table: PoolTable, of_proxy: &Layer) -> Result<(Pool, Spans), Fault> {
+/// Settings of servers, and where they stand.
+type SpansOfServers = Vec<(&'static str, Range<usize>)>;
+
+/// A pool, and where its settings stand, and those of its servers.
+fn pool(table: PoolTable, of_proxy: &Layer) -> Result<(Pool, Spans, SpansOfServers), Fault> {
     let rows: Vec<_> = PoolSettings::ROWS.iter().chain(of_proxy_or_pools()).chain(of_servers()).collect();
     let Said { layer, spans } = Said::of(table.entries, &rows, &["servers"])?;
     let list = table.servers.ok_or_else(|| (None, "missing field `servers`".to_owned()))?;
     let servers_span = list.span();
     let list = servers(list.into_inner())?;
     let of_servers = said_of_servers(&list, &layer, &spans, of_proxy)?;
+    let own = list.iter().flat_map(|(_, own, _)| &own.spans);
+    let spans_of_servers = own.map(|(name, span)| (*name, span.clone())).collect();
     let (servers, server_spans): (Vec<Server>, Vec<Range<usize>>) =
         list.into_iter().map(|(server, _, span)| (server, span)).unzip();
     let names: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
@@ -470,7 +483,7 @@ fn pool(table: PoolTable, of_proxy: &Layer) -> Result<(Pool, Spans), Fault> {
         .multiget
         .check(router.servers().len(), router.replicas())
         .map_err(|error| (spans.get("multiget").cloned(), error.to_string()))?;
-    Ok((Pool::new(router, layer, of_servers), spans))
+    Ok((Pool::new(router, layer, of_servers), spans, spans_of_servers))
 }
 
 /// What an error is about.
@@ -571,8 +584,9 @@ struct Places {
     servers: Vec<(String, Range<usize>)>,
     /// For each pool its name, and its settings.
     settings: HashMap<String, (Range<usize>, Spans)>,
+    /// The settings that stand with servers, of all pools.
+    of_servers: SpansOfServers,
     routes: HashMap<String, Range<usize>>,
-    first_route: Option<Range<usize>>,
     /// The pools that places name, and where the first does.
     listeners: HashMap<String, Range<usize>>,
 }
@@ -584,12 +598,11 @@ impl Places {
     ) -> Self {
         let servers = pools.values().filter_map(|pool| pool.servers.as_ref()).flat_map(Spanned::get_ref);
         let prefixes = || routes.into_iter().flatten().map(|(prefix, _)| prefix);
-        let first = prefixes().map(Spanned::span).min_by_key(|span| span.start);
         Self {
             servers: servers.map(|server| (server.get_ref().text.clone(), server.span())).collect(),
             settings: HashMap::new(),
+            of_servers: Vec::new(),
             routes: prefixes().map(|prefix| (prefix.get_ref().clone(), prefix.span())).collect(),
-            first_route: first,
             listeners: HashMap::new(),
         }
     }
@@ -608,7 +621,7 @@ impl Places {
 
     /// What to point at for an error: the route, the place or the server that it is about.
     fn of_error(&self, error: &PoolError) -> Option<Range<usize>> {
-        let found = match error {
+        match error {
             PoolError::Table(
                 TableError::Prefix(prefix)
                 | TableError::DuplicateRoute(prefix)
@@ -627,12 +640,13 @@ impl Places {
                 };
                 self.servers.iter().find(|(text, _)| is_second(text)).map(|(_, span)| span)
             }
+            PoolError::NoDefault { .. } => self.routes.values().min_by_key(|span| span.start),
             PoolError::Shared { other, setting, .. } => {
                 self.settings.get(other).map(|(name, settings)| settings.get(setting).unwrap_or(name))
             }
             _ => None,
-        };
-        found.or(self.first_route.as_ref()).cloned()
+        }
+        .cloned()
     }
 }
 

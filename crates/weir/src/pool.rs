@@ -10,7 +10,7 @@ use weir_proxy::SaidOfServers;
 use weir_proxy::{Layer, OfFile, PoolSettings, Table as _};
 use weir_routing::{Router, RoutingError, Server, ServerError, Table, TableError};
 
-use crate::config_file::{self, FileError};
+use crate::config_file::{self, FileError, Lines};
 use crate::settings::{Flags, variable};
 
 /// Where the help has all this.
@@ -226,12 +226,13 @@ impl Source {
         }
     }
 
-    /// The servers, and what is written with them about the proxy. A file is read now. `listens_elsewhere`: flags say where clients connect,
-    /// so places of the file do not count.
-    pub(crate) fn read(&self, listens_elsewhere: bool) -> Result<(Routed, Layer), PoolError> {
+    /// The servers, what is written with them about the proxy, and where, if in a file. A file is read now. `listens_elsewhere`: flags say
+    /// where clients connect, so places of the file do not count.
+    pub(crate) fn read(&self, listens_elsewhere: bool) -> Result<(Routed, Layer, Option<Lines>), PoolError> {
         match self {
             Self::Servers(table) => {
-                Ok((Routed { table: Some((**table).clone()), ..Routed::default() }, Layer::default()))
+                let routed = Routed { table: Some((**table).clone()), ..Routed::default() };
+                Ok((routed, Layer::default(), None))
             }
             Self::File { file, pool } => {
                 let config = config_file::read(file)?;
@@ -244,7 +245,7 @@ impl Source {
                 if listens_elsewhere {
                     routed.of_file.listeners.clear();
                 }
-                Ok((routed, config.settings))
+                Ok((routed, config.settings, Some(config.lines)))
             }
         }
     }

@@ -1,6 +1,7 @@
 //! `weir proxy`.
 
 use crate::{
+    config_file::Lines,
     log, notices,
     pool::{PoolArgs, Routed, Source},
     settings::Flags,
@@ -84,9 +85,10 @@ impl Given {
     /// All layers together, checked, and the pools that no key gets to. Called again for every reload.
     fn read(&self) -> Result<(Config, Vec<String>), Box<dyn Error>> {
         // As every flag goes before the file.
-        let (routed, of_file) = self.source.read(self.said.get("listen").is_some())?;
+        let (routed, of_file, lines) = self.source.read(self.said.get("listen").is_some())?;
         let unserved = routed.unserved().to_vec();
-        let mut config = assembled(&self.said, of_file, routed)?;
+        let mut config = assembled(&self.said, of_file, routed)
+            .map_err(|error| blamed(error, lines.as_ref(), &self.said))?;
         config.commit = crate::COMMIT;
         let given = self.clone();
         config.reread = Arc::new(move || given.reread());
@@ -103,6 +105,14 @@ impl Given {
         let (config, unserved) = self.read().map_err(|error| error.to_string())?;
         notices::say_unserved(&unserved, self.source.pool());
         Ok(config)
+    }
+}
+
+/// The error with the file and the line that are to blame in front, where they are. `said`: what flags and environment say.
+pub(crate) fn blamed(error: ConfigError, lines: Option<&Lines>, said: &Layer) -> Box<dyn Error> {
+    match lines.and_then(|lines| lines.blamed(&error, said)) {
+        Some(of_file) => of_file.into(),
+        None => error.into(),
     }
 }
 

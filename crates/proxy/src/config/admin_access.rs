@@ -14,12 +14,11 @@
 use crate::{
     config::{error::ConfigError, settings::Settings},
     connections::tls::{Named, server_terms},
+    process::files::read_file,
 };
 use rustls::ServerConfig;
 use std::{
     fmt,
-    fs::File,
-    io::Read as _,
     path::Path,
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
 };
@@ -112,9 +111,8 @@ impl fmt::Debug for AdminAccess {
 /// The token of a file: its one line. An error says nothing of what stands there.
 fn token_of(path: &Path) -> Result<Secret, ConfigError> {
     let refused = |reason: String| ConfigError::AdminToken { path: path.to_owned(), reason };
-    let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(TOKEN_BYTES_MAX as u64 + 3).read_to_end(&mut bytes))
+    // One more than a line of the longest token and its end have.
+    let bytes = read_file(path, TOKEN_BYTES_MAX as u64 + 2)
         .map_err(|source| refused(format!("it cannot be read: {source}")))?;
     let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
     let line = line.strip_suffix(b"\r").unwrap_or(line);

@@ -11,6 +11,51 @@ use std::path::PathBuf;
 use weir_dataplane::NotWhole;
 use weir_routing::TableError;
 
+/// What of a configuration an error is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject<'a> {
+    /// A setting, by its name; words are apart by `_`, or by `-` as in its flag.
+    Setting(&'a str),
+    /// A place of `[[listen]]`, by its address.
+    Listen(&'a str),
+    /// A user of `[[users]]`, by the name.
+    User(&'a str),
+}
+
+impl ConfigError {
+    /// What it is about; `None` where that is no one of these.
+    pub fn subject(&self) -> Option<Subject<'_>> {
+        Some(match self {
+            Self::Stray { row, .. } => Subject::Setting(row.name),
+            Self::Resolve { setting, .. }
+            | Self::Needs { setting, .. }
+            | Self::NowhereAsked { setting, .. } => Subject::Setting(setting),
+            Self::Tls(error) => Subject::Setting(error.setting()),
+            Self::LoginFile(error) => Subject::Setting(error.setting()),
+            Self::ServerName { .. } => Subject::Setting("server_name"),
+            Self::AdminToken { .. } => Subject::Setting("admin_token_file"),
+            Self::SplitThreads { .. } => Subject::Setting("readers"),
+            Self::NotWhole { .. } => Subject::Setting("multiget"),
+            Self::ReadRepairEngine(_) | Self::ReadRepairFlush => Subject::Setting("read_repair"),
+            Self::ListenTwice { address }
+            | Self::ListenTls { address }
+            | Self::ListenLogin { address }
+            | Self::ListenPool { address, .. } => Subject::Listen(address),
+            Self::UserWithoutPassword { user } | Self::UserCertificate { user } => Subject::User(user),
+            // What flags say of it goes before the file; the server itself is not named by a setting.
+            Self::OwnServer { .. } => Subject::Setting("listen"),
+            Self::ServerUnnamed { .. }
+            | Self::ServerTwoWays { .. }
+            | Self::ServerTwoLogins { .. }
+            | Self::UsersEngine(_)
+            | Self::TooManyListeners { .. }
+            | Self::ListenPoolEngine(_)
+            | Self::NobodyServed
+            | Self::Table(_) => return None,
+        })
+    }
+}
+
 /// Why settings that are good each for itself were refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {

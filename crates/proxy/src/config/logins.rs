@@ -9,14 +9,15 @@
 //!
 //! An error names a file and a line, and nothing that stands there: it might be a password.
 
-use crate::config::{
-    error::ConfigError,
-    settings::{Engine, SaidOfServers, Settings, Table as _},
+use crate::{
+    config::{
+        error::ConfigError,
+        settings::{Engine, SaidOfServers, Settings, Table as _},
+    },
+    process::files::read_file,
 };
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    fs::File,
-    io::Read as _,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -51,6 +52,13 @@ pub struct LoginFileError {
     path: PathBuf,
     line: Option<usize>,
     reason: String,
+}
+
+impl LoginFileError {
+    /// The setting that names the file, as its flag is called.
+    pub(super) const fn setting(&self) -> &'static str {
+        self.setting
+    }
 }
 
 /// More users than this are a database's.
@@ -178,11 +186,9 @@ struct Line {
 fn read(setting: &'static str, path: &Path) -> Result<Vec<Line>, LoginFileError> {
     let refused = |line, reason: String| LoginFileError { setting, path: path.to_owned(), line, reason };
     let bytes_max = (USERS_MAX * (LINE_BYTES_MAX + 1)) as u64;
-    let mut bytes = Vec::new();
-    let read = File::open(path)
-        .and_then(|file| file.take(bytes_max + 1).read_to_end(&mut bytes))
-        .map_err(|source| refused(None, format!("it cannot be read: {source}")))?;
-    if read as u64 > bytes_max {
+    let bytes =
+        read_file(path, bytes_max).map_err(|source| refused(None, format!("it cannot be read: {source}")))?;
+    if bytes.len() as u64 > bytes_max {
         return Err(refused(None, format!("it is longer than {USERS_MAX} lines may be")));
     }
     parse(&bytes).map_err(|(line, reason)| refused(line, reason))

@@ -28,6 +28,21 @@ fn sockets_are_distinguished_from_addresses() {
 }
 
 #[test]
+fn errors_name_settings_that_there_are() {
+    let text = String::new;
+    for error in [
+        ConfigError::ReadRepairFlush,
+        ConfigError::SplitThreads { readers: 1, servers: 1 },
+        ConfigError::ServerName { name: text() },
+        ConfigError::AdminToken { path: PathBuf::new(), reason: text() },
+        ConfigError::OwnServer { server: text(), listen: text() },
+    ] {
+        let Some(Subject::Setting(name)) = error.subject() else { panic!("{error} is about a setting") };
+        assert!(Settings::ROWS.iter().any(|row| row.name == name), "{name}");
+    }
+}
+
+#[test]
 fn read_repair_is_refused_where_it_could_break_a_promise() {
     let repairing = ("read_repair", "on");
     let good = config(&[repairing]).map(|it| it.dataplane(0).read_repair);

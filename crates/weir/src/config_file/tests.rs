@@ -87,7 +87,7 @@ fn a_file_that_ends_too_early_is_refused() {
     }
     assert!(refusal(&GOOD[..60]).starts_with("file:"), "{}", refusal(&GOOD[..60]));
     assert_eq!(refusal(""), "file:1: missing field `pools`");
-    assert_eq!(refusal("[pools]\n"), "file:1: there is no pool: write [pools.NAME] and its servers");
+    assert_eq!(refusal("[pools]\n"), "file: there is no pool: write [pools.NAME] and its servers");
 }
 
 /// Whatever a slip does to a file, it is read or refused.

@@ -1,14 +1,11 @@
 //! Certificates and keys, as files have them: PEM, one behind the other.
 
+use crate::process::files::read_file;
 use rustls::{
     RootCertStore,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
-use std::{
-    fs::File,
-    io::Read as _,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 /// No chain of certificates is longer than this.
 const FILE_BYTES_MAX: u64 = 4 << 20;
@@ -20,6 +17,13 @@ pub struct TlsError {
     setting: &'static str,
     path: PathBuf,
     reason: String,
+}
+
+impl TlsError {
+    /// The setting that names the file, as its flag is called.
+    pub(crate) const fn setting(&self) -> &'static str {
+        self.setting
+    }
 }
 
 /// A file that a setting names.
@@ -48,11 +52,9 @@ impl<'a> Named<'a> {
     }
 
     fn read(self) -> Result<Vec<u8>, TlsError> {
-        let mut bytes = Vec::new();
-        let read = File::open(self.path)
-            .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes))
+        let bytes = read_file(self.path, FILE_BYTES_MAX)
             .map_err(|source| self.refused(format!("it cannot be read: {source}")))?;
-        if read as u64 > FILE_BYTES_MAX {
+        if bytes.len() as u64 > FILE_BYTES_MAX {
             return Err(self.refused("it is longer than 4 MiB, which no chain of certificates is"));
         }
         Ok(bytes)
