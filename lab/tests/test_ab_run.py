@@ -61,6 +61,7 @@ def test_half_the_throughput_is_slower_with_status_3(tmp_path: Path) -> None:
     slower = ab(tmp_path / "1", "direct", "weir", "--lives", "30", "--budget", "10m", "--error", "20%", "--json")
     record = read_json(tmp_path / "1" / "comparison.json", ComparisonRecord)
     assert (record.verdict, slower.exit_code) == ("slower", 3), f"{slower.output}{slower.exception!r}"
+    assert slower.output.count("A is direct; B is weir.") == 2
     assert record.levels[0].sentence in slower.output
     assert len(read_lives(tmp_path / "1")) == record.levels[0].looks[-1].lives
     assert record.levels[0].looks[-1].high_percent < 0.0

@@ -20,9 +20,10 @@ from weir_lab.bench.turns.lives import Bench, load_argv
 from weir_lab.bench.turns.sides import Side, parse_side
 from weir_lab.cli.ab.options import read_cores, read_flags, read_levels, read_share, read_time_s
 from weir_lab.design import RequestPath, Settings
-from weir_lab.errors import StudyError, TestbedError
+from weir_lab.errors import LabError, StudyError, TestbedError
 from weir_lab.records import write_json, write_text
 from weir_lab.records.comparisons import (
+    LIVES,
     Budget,
     ComparisonRecord,
     LifeRecord,
@@ -159,6 +160,8 @@ def ab(
     record = _begun(bench, rule, limit)
     write_json(folder / _RECORD, record)
     console = Console(file=sys.stderr if as_json else sys.stdout, highlight=False, soft_wrap=True)
+    named = f"A is {record.sides['A'].asked}; B is {record.sides['B'].asked}."
+    console.print(named, markup=False)
     began = time.monotonic()
     try:
         outcomes = compare(bench, rule, limit, folder, _teller(console, rule, limit, began))
@@ -167,11 +170,16 @@ def ab(
             f"weir-lab: interrupted; all processes are stopped. The lives so far are in {folder}.", markup=False
         )
         raise typer.Exit(130) from None
+    except LabError:
+        if (folder / LIVES).exists():
+            console.print(f"weir-lab: the lives so far are in {folder}", markup=False)
+        raise
     record = ended_record(record, outcomes, rule, time.monotonic() - began)
     write_json(folder / _RECORD, record)
     place = page or folder / "comparison.html"
     write_text(place, html_page(comparison_report(record, next(iter(outcomes.values())).lives)))
-    show_end(console, answer_lines(record), limit_lines(record), place)
+    # Behind the lines of many lives the first line is out of sight.
+    show_end(console, [named, *answer_lines(record)], limit_lines(record), place)
     if as_json:
         typer.echo(record.model_dump_json(by_alias=True, indent=1))
     raise typer.Exit(EXIT_STATUS[worst(outcome.verdict for outcome in outcomes.values())])

@@ -6,6 +6,7 @@
 """
 
 from weir_lab.records.comparisons.lives import (
+    LIVES,
     ComparisonRecord,
     LevelRecord,
     LifeRecord,
@@ -32,6 +33,7 @@ from weir_lab.records.comparisons.sentences import (
 )
 
 __all__ = [
+    "LIVES",
     "METRIC_WORDS",
     "Budget",
     "ComparisonRecord",

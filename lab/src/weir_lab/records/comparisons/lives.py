@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
+    "LIVES",
     "ComparisonRecord",
     "LevelRecord",
     "LifeRecord",
@@ -37,6 +38,8 @@ __all__ = [
 ]
 
 LIVES = "lives.jsonl"
+"""The file of a comparison's lives, in its folder."""
+
 # A percentile needs requests; where more of a life's pairs than this have too few for it, it is the wrong metric.
 _MISSING_MAX = 0.2
 
@@ -174,8 +177,9 @@ def pairs_of(life: LifeRecord, metric: Metric, clients: int) -> list[Pair]:
     """The pairs of a life that count at a level: its pair 0 is left out, and pairs in which neither side answered anything.
 
     A piece in which nothing was answered is the slowest of all: its pair is infinitely far on that side, and the trimmed mean leaves it out
-    like any other extreme one, as long as there are few. Both sides are treated alike, so that no stop of a side is overlooked. Pairs with
-    a piece that has answers, but too few of them for the metric, are left out; many of them are an error.
+    like any other extreme one, as long as there are few. Both sides are treated alike, so that no stop of a side is overlooked. The same
+    holds of a piece that has answers, but too few of them for the p99: to leave its pair out would favour the slower side, which has more
+    such pieces. Many of them are an error.
     """
     slow = _slowness(life)
     found: dict[int, dict[str, tuple[float, float]]] = {}
@@ -186,6 +190,8 @@ def pairs_of(life: LifeRecord, metric: Metric, clients: int) -> list[Pair]:
                 found.setdefault(piece.pair, {})[piece.side] = (_log_of(piece, metric), slow[place])
             except RecordError as error:
                 missing.append(error)
+                if metric is Metric.P99:
+                    found.setdefault(piece.pair, {})[piece.side] = (math.inf, slow[place])
     if len(missing) > _MISSING_MAX * len(found):
         raise missing[0]
     whole = [(sides["A"], sides["B"]) for sides in found.values() if len(sides) == 2]

@@ -146,6 +146,7 @@ def _trimmed_mean(values: Sequence[float]) -> float:
     kept = ordered[cut : ordered.size - cut]
     if kept.size == 0 or not np.isfinite(kept).all():
         raise RecordError(
-            "A life has too many pieces in which nothing was answered. Use a quieter machine, longer pieces, or look what stands still."
+            "A life has too many pieces in which nothing, or too little for the metric, was answered. Use a quieter machine, "
+            "longer pieces, or look what stands still."
         )
     return float(kept.mean())
