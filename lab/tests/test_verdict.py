@@ -182,4 +182,5 @@ def test_machines_that_fill_the_real_one_are_not_of_their_own(
     # What others used has a rule of its own, by which a run is tried again.
     shared = full.model_copy(update={"others_ns": round(0.1 * run.cpu.interval_ns)})
     assert judge(dataclasses.replace(run, cpu=shared), gates, []).valid
+    assert verdict.too_full == (not valid)
     assert valid or "1.71 of 2 CPUs were busy, and 1.7 may be" in verdict.reasons[0]

@@ -14,6 +14,7 @@ import pytest
 from synthetic_whole import HEADERS, Truth, write_whole
 from weir_lab.bench.sweep.sets import take_files
 from weir_lab.errors import ReportError
+from weir_lab.records.runs import TOO_FULL
 from weir_lab.report.common import BOUND, PRINTED, Task
 from weir_lab.report.numbers.readings import read_cells
 from weir_lab.report.oracles import read_table
@@ -95,6 +96,23 @@ def test_the_summary_begins_with_where_each_workload_stops_and_the_others_open_o
     assert all(one in opened[1] for one in report.details)
     text = (folder / "small.md").read_text()
     assert all(text.index(one) < text.index(report.limits[0]) for one in report.summary)
+
+
+def test_a_cell_that_filled_the_machine_is_named(tmp_path: Path) -> None:
+    study_set = take_files(DATA / "small.set.toml", tmp_path)
+    write_whole(tmp_path, study_set, Truth())
+    run = min(place.parent for place in tmp_path.glob("*/runs/*/run.json"))
+    for number, reason in enumerate((f"1.71 of 2 CPUs were busy: {TOO_FULL}", "3 misses in phase measured")):
+        attempt = run.with_name(f"{run.name}-a{number}")
+        shutil.copytree(run, attempt)
+        meta = json.loads((attempt / "run.json").read_text())
+        meta["verdict"] |= {"valid": False, "reasons": [reason]}
+        (attempt / "run.json").write_text(json.dumps(meta))
+    found = assemble(study_set, Sources(tmp_path, tmp_path / "studies"), "quick", "netns")
+    said = next(one for one in (*found.limits, *found.details) if "used so much of the machine" in one)
+    assert said.startswith("But 1 attempt ")
+    assert said.endswith(f"({run.parent.parent.name}): 1).")
+    assert any(re.match(r"Of \d+ attempts left out ", one) for one in (*found.limits, *found.details)), found.details
 
 
 def test_bottlenecks_and_knees_are_those_of_the_system(report: Report) -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = [
+    "TOO_FULL",
     "Command",
     "CpuRecord",
     "RoleCpu",
@@ -111,6 +112,10 @@ class CpuRecord(Record):
         return max(0.0, (self.busy_ns - used - others_ns) / (self.interval_ns * self.cores))
 
 
+TOO_FULL = "machines took CPU time from each other"
+"""The words by which a verdict says that roles and kernel together left too little of the machine."""
+
+
 class Verdict(Record):
     """Whether a run counts. Reasons make it invalid; flags warn."""
 
@@ -119,6 +124,11 @@ class Verdict(Record):
     flags: list[str]
     busy: bool = False
     """Invalid for nothing but what else the machine did: the same run may well be valid later."""
+
+    @property
+    def too_full(self) -> bool:
+        """Whether it is invalid for what the run itself used: that falls on the faster runs of a cell."""
+        return any(TOO_FULL in reason for reason in self.reasons)
 
 
 class Command(Record):

@@ -5,6 +5,7 @@ A `Reading` is one valid run, a `CellReadings` all of one cell. A cell without r
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -308,6 +309,8 @@ class SweepReadings:
     """How many of the invalid attempts were so for a busy machine alone."""
     unloaded: tuple[Run, ...] = ()
     """Valid runs of a study without load; what they counted stands in their folders."""
+    too_full: dict[str, int] = field(default_factory=dict)
+    """How many of the invalid attempts used too much of the machine, by the name of their cell."""
 
     def __post_init__(self) -> None:
         groups: dict[bool | None, list[CellReadings]] = {}
@@ -405,7 +408,7 @@ def read_cells(file: str, folder: Path, only: Collection[str] | None = None) -> 
     wanted = {content_sha256(study, run, executables): run for run in planned}
     chosen: dict[str, dict[int, Reading]] = {}
     invalid: list[str] = []
-    dropped = 0
+    dropped, too_full = 0, Counter[str]()
     newest: Run | None = None
     unloaded: list[Run] = []
     for run in runs:
@@ -419,6 +422,7 @@ def read_cells(file: str, folder: Path, only: Collection[str] | None = None) -> 
         if not run.meta.verdict.valid or run.load is None or run.load.response_time_count == 0:
             invalid.append(run.folder.name)
             dropped += run.meta.verdict.busy
+            too_full[scheduled.cell.name] += run.meta.verdict.too_full
             continue
         chosen.setdefault(scheduled.cell.name, {}).setdefault(scheduled.repetition, Reading(run, run.load))
         newest = run
@@ -441,6 +445,7 @@ def read_cells(file: str, folder: Path, only: Collection[str] | None = None) -> 
         _facts(newest) if newest else {},
         dropped,
         tuple(unloaded),
+        {name: count for name, count in too_full.items() if count},
     )
 
 

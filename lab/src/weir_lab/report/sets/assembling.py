@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from weir_lab.design import Study, load_study
 from weir_lab.design.whole.sets import sweep_folder
 from weir_lab.errors import ReportError
-from weir_lab.report.common import Task, design_rows, with_tables
+from weir_lab.report.common import Task, cell_words, design_rows, with_tables
 from weir_lab.report.numbers.comparing import basis_of
 from weir_lab.report.numbers.readings import SweepReadings, read_cells
 from weir_lab.report.page.blocks import RUNS, TRUST, Expectation, Report, Section, Text
@@ -254,6 +254,9 @@ def _section(
             f"Throughput is predicted within {study_set.margins.prediction_throughput:g} %, and the response time within "
             f"{study_set.margins.prediction_response:g} %."
         )
+    elif spec.kind == "overhead":
+        # Its first file may be that of another section, without a proxy.
+        question = "What does the way through the proxy cost in throughput and response time?"
     return (
         Section(
             spec.name,
@@ -378,7 +381,11 @@ def _flag(sweep: SweepReadings) -> str:
         for run in cell.runs
         for flag in run.run.meta.verdict.flags
     )
-    return f"most often: {kinds.most_common(1)[0][0]}" if kinds else ""
+    if not kinds:
+        return ""
+    # What a run says of itself is not what is made of it here: a trace's warm-up is cut before it is judged.
+    first = kinds.most_common(1)[0][0].removesuffix(", and nothing is left out")
+    return first if len(kinds) == 1 else f"most often: {first}"
 
 
 def _summary(
@@ -531,10 +538,25 @@ def _gates_lines(sweeps: list[SweepReadings]) -> tuple[str, ...]:
     )
     count = left_out - busy
     others = f"; the other{'s' if count > 1 else ''} failed another gate" if count else ""
-    return (
+    first = (
         f"Of {count_text(left_out, 'attempt')} left out {busy} met a busy machine: more than {shown} % of its CPU time went elsewhere"
-        f"{yardstick}{others}; none was left out for its throughput or response time.",
+        f"{yardstick}{others}; none was left out for its throughput or response time."
     )
+    full = [(_cell_name(sweep, name), tries) for sweep in sweeps for name, tries in sweep.too_full.items()]
+    if not full:
+        return (first,)
+    tries = sum(tries for _, tries in full)
+    return (
+        first,
+        f"But {count_text(tries, 'attempt')} used so much of the machine that roles took CPU time from each other, which falls on faster "
+        f"runs: what counts of these cells may be slower than the cell is ({'; '.join(f'{name}: {tries}' for name, tries in full)}).",
+    )
+
+
+def _cell_name(sweep: SweepReadings, name: str) -> str:
+    """A cell in words where it has valid runs, with its sweep; its name where it has none."""
+    words = next((cell_words(cell) for cell in sweep.cells if cell.cell.name == name), name)
+    return f"{words} ({sweep.folder.name})"
 
 
 def _link_notes(sweeps: list[SweepReadings]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from weir_lab.bench.running.verdict.obeyed import disobeyed
 from weir_lab.design import RequestPath
 from weir_lab.records import Run, Verdict
 from weir_lab.records.formats import LoadRecord, subtract_snapshots
+from weir_lab.records.runs import TOO_FULL
 from weir_lab.records.tables.found import kept_up, sent_late
 from weir_lab.theory.laws import counts_agree, cycle_law, stages_add_up
 
@@ -149,7 +150,8 @@ def _network_faults(cpu: CpuRecord) -> list[str]:
 def _too_full(run: Run) -> list[str]:
     """With a quota for each machine, whether all of them, the network and the kernel leave some of the real machine.
 
-    What others used is not in it: they have a rule of their own, and are gone when the run is tried again.
+    What others used is not in it: they have a rule of their own, and are gone when the run is tried again. This rule is about what the run
+    did, and a faster one uses more: of a cell near the border the slower runs pass. So reports say how many attempts of which cells fell.
     """
     cpu, testbed = run.cpu, run.meta.testbed
     if cpu is None or testbed is None or testbed.shares_cpu or testbed.kind == "hosts":
@@ -158,7 +160,7 @@ def _too_full(run: Run) -> list[str]:
     if used <= _FULL_MAX * cpu.cores:
         return []
     return [
-        f"{used:.2f} of {cpu.cores} CPUs were busy, and {_FULL_MAX * cpu.cores:g} may be: machines took CPU time from each other. "
+        f"{used:.2f} of {cpu.cores} CPUs were busy, and {_FULL_MAX * cpu.cores:g} may be: {TOO_FULL}. "
         "Run it on a quieter machine, or make topology.speed smaller"
     ]
 
