@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+import pytest
 
 from weir_lab.report.numbers.maxima import maximum_of
 from weir_lab.report.numbers.published import Printed
@@ -63,6 +64,9 @@ def test_a_loud_level_at_the_far_end_hides_no_plateau_and_is_said_to_fall() -> N
     assert found.cell.settings.clients == 24
     assert found.knee_text == "between N = 6 and N = 24"
     assert found.fall_text == "at 384 clients the mean is 5.2 % lower"
+    # 570 +- 55 may lie above 582: nothing is shown of it.
+    assert found.text.endswith("from 24 clients on, of the levels up to 192")
+    assert found_of(FLAT).text.endswith("from 24 clients on")
 
 
 def test_a_loud_level_that_has_the_largest_mean_is_not_left_out() -> None:
@@ -169,6 +173,30 @@ def test_without_a_maximum_nothing_is_decided_but_that_it_is_no_less() -> None:
         assert less.p_fails == 1.0
     shown = AtMaximum(found_of(FLAT), Within(Estimate(-0.5, 0.01, 20.0), -math.inf, -0.1))
     assert shown.p_holds < 0.01
+
+
+def test_one_level_above_a_limit_decides_whether_a_plateau_is_shown_or_not() -> None:
+    """Levels at 99.9 % of a link stood beside “cannot tell whether it reaches 90 %”, because a loud level hid the plateau."""
+    rising, level = found_of(RISING), Within(Estimate(0.5, 0.01, 20.0), 0.0)
+    far = Within(Estimate(-2.0, 0.01, 20.0), 0.0)
+    least = AtMaximum(rising, None, at_least=True, levels=(far, level))
+    assert least.p_holds < 0.01
+    assert (least.p_fails, least.level_that_decides(0.05)) == (1.0, 1)
+    most = AtMaximum(rising, None, levels=(Within(Estimate(0.5, 0.01, 20.0), -math.inf, 0.0),))
+    assert most.p_fails < 0.01
+    assert (most.p_holds, most.level_that_decides(0.05)) == (1.0, 0)
+    # A tenth of the error is theirs, shared by all of them.
+    weak = Within(Estimate(0.025, 0.01, 20.0), 0.0)
+    assert weak.p_holds < 0.05
+    assert AtMaximum(rising, None, at_least=True, levels=(weak,)).level_that_decides(0.05) is None
+    two = (
+        AtMaximum(rising, None, at_least=True, levels=(level, far)),
+        AtMaximum(rising, None, at_least=True, levels=(level,)),
+    )
+    assert two[0].p_holds == pytest.approx(2.0 * two[1].p_holds)
+    # A plateau that is shown says it by itself.
+    shown = AtMaximum(found_of(FLAT), level, at_least=True, levels=(level,))
+    assert shown.level_that_decides(0.05) is None
 
 
 def test_how_many_runs_would_tell_goes_by_what_is_asked_of_the_plateau_too() -> None:

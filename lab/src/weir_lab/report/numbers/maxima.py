@@ -64,6 +64,8 @@ class Maximum:
     """Whether the most clients alone reach what would be the plateau: a curve that ends there may go on."""
     lone: bool = False
     """Whether all cells have the same clients: then there is no curve over them, and no knee."""
+    up_to: int | None = None
+    """The most clients that were judged, where levels with more were left out: nothing is shown of those."""
 
     @property
     def shown(self) -> bool:
@@ -81,9 +83,9 @@ class Maximum:
         clients = count_text(self.cell.settings.clients, "client")
         if self.value is not None:
             ends = f"{rate(self.value.low)} to {rate(self.value.high)}"
-            return (
-                f"{rate(self.value.mean)} requests/s ({ends}) {f'at {clients}' if self.lone else f'from {clients} on'}"
-            )
+            at = f"at {clients}" if self.lone else f"from {clients} on"
+            judged = f", of the levels up to {self.up_to}" if self.up_to is not None else ""
+            return f"{rate(self.value.mean)} requests/s ({ends}) {at}{judged}"
         return f"{self.largest_text}, no maximum yet: {self.why_not}"
 
     @property
@@ -201,7 +203,9 @@ def _maximum_of(cells: tuple[CellReadings, ...], margin_percent: float) -> Maxim
             if fewest < most == on[0].settings.clients:
                 return Maximum(largest, (), None, first, single=single, rising=True)
             beyond = tuple(one for one in judged if one not in on and one.settings.clients > on[0].settings.clients)
-            return Maximum(on[0], on, found.value, found, _below(model, kept, on, share), beyond, single, lone=lone)
+            up_to = _clients(kept)[-1] if len(kept) < len(judged) else None
+            below = _below(model, kept, on, share)
+            return Maximum(on[0], on, found.value, found, below, beyond, single, lone=lone, up_to=up_to)
     return Maximum(largest, (), None, first, single=single)
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from weir_lab.report.sections.traces import Steadiness
 
 __all__ = [
+    "OF_LEVELS",
     "AnyOf",
     "AtMaximum",
     "Pair",
@@ -35,6 +36,10 @@ __all__ = [
     "ratio_over",
     "within_percent",
 ]
+
+
+OF_LEVELS = 0.1
+"""Of the error that a question to a maximum may make, the part of single levels; the plateau, which is surer, has the rest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,11 +56,16 @@ class AtMaximum:
 
     A curve that may go on beyond its last level has no maximum yet, but its maximum is no less than that level: where a question asks
     whether it is ``at_least`` something, that may hold.
+
+    The same is true of every level. So where a question has one limit alone, one level that is shown to lie above it decides, whether the
+    plateau is shown or not. ``levels`` are questions with this limit, one for each level; Bonferroni's bound is for having had the choice
+    of them, and of the plateau beside them (`OF_LEVELS`).
     """
 
     maximum: Maximum
     within: Question | None
     at_least: bool = False
+    levels: tuple[Within, ...] = ()
 
     @property
     def may_be_more(self) -> bool:
@@ -66,14 +76,38 @@ class AtMaximum:
 
     @property
     def p_holds(self) -> float:
-        """The larger of both."""
+        """The larger of both; of at least, what one level shows counts, too."""
         known = self.maximum.shown or self.may_be_more
-        return max(self._p, self.within.p_holds) if self.within and known else 1.0
+        plateau = max(self._p, self.within.p_holds) if self.within and known else 1.0
+        return self._or_a_level(plateau) if self.at_least else plateau
 
     @property
     def p_fails(self) -> float:
-        """The larger of both."""
-        return max(self._p, self.within.p_fails) if self.within and self.maximum.shown else 1.0
+        """The larger of both; of at most, what one level shows counts, too."""
+        plateau = max(self._p, self.within.p_fails) if self.within and self.maximum.shown else 1.0
+        return plateau if self.at_least else self._or_a_level(plateau)
+
+    def _or_a_level(self, plateau: float) -> float:
+        return min(1.0, plateau / (1.0 - OF_LEVELS), self._p_of_levels) if self.levels else plateau
+
+    @property
+    def _p_of_levels(self) -> float:
+        """That none of them lies above the limit, with the part of the error that is left to them."""
+        return min(1.0, len(self.levels) / OF_LEVELS * min(map(self._p_above, self.levels), default=1.0))
+
+    def _p_above(self, level: Within) -> float:
+        return level.p_holds if self.at_least else level.p_fails
+
+    def level_that_decides(self, alpha: float) -> int | None:
+        """The place of the level that lies above the limit most surely, where the plateau alone would decide nothing."""
+        if not self.levels or self._p_of_levels > alpha:
+            return None
+        known = self.maximum.shown or (self.at_least and self.may_be_more)
+        if self.within is not None and known:
+            p = self.within.p_holds if self.at_least else self.within.p_fails
+            if max(self._p, p) / (1.0 - OF_LEVELS) <= alpha:
+                return None
+        return min(range(len(self.levels)), key=lambda place: self._p_above(self.levels[place]))
 
     def interval(self, alpha: float) -> tuple[float, float]:
         """Of the plateau's mean."""

@@ -61,6 +61,7 @@ from weir_lab.report.sections.claims.asked import (
     response_of,
 )
 from weir_lab.report.sections.claims.contrasts import (
+    OF_LEVELS,
     AtMaximum,
     Pair,
     drift_of,
@@ -88,8 +89,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RULES", "against_number"]
 
-# Nobody measures a trace that is so much longer.
-_TIMES_MAX = 1000.0
+# Nobody measures a trace of days, in which other things change.
+_TIMES_MAX = 10.0
 
 
 # The maximum against what links carry, and against a printed number.
@@ -103,7 +104,7 @@ def _against_link(task: Task, cells: Sequence[CellReadings], low: float, high: f
     maximum = maximum_of(cells, task.margins.maximum)
     bound = tightest_of(maximum.cell, task.first.study.topology.built_links)
     asked = _asked_of_maximum(
-        task, maximum, bound.requests_per_s, low, high, f"what the {bound.tier} carry", bound.by_text
+        task, cells, maximum, bound.requests_per_s, low, high, f"what the {bound.tier} carry", bound.by_text
     )
     others = _below_text(task, cells, maximum, bound.requests_per_s)
     return replace(asked, evidence=lambda alpha: asked.evidence(alpha) + others), bound
@@ -122,15 +123,55 @@ def _below_text(task: Task, cells: Sequence[CellReadings], maximum: Maximum, aga
     return "".join(f"; {one}" for one in parts)
 
 
+def _levels_against(task: Task, cells: Sequence[CellReadings], against: float) -> dict[CellReadings, Estimate]:
+    """Each level's throughput over a number, on logarithms; those with one run are left out."""
+    found = {}
+    for cell in cells:
+        one = level_against_one([cell], all_cells(task), throughput_of)
+        if one is not None:
+            found[cell] = Estimate(one.value - math.log(against), one.standard_error, one.freedom)
+    return found
+
+
 def _asked_of_maximum(
-    task: Task, maximum: Maximum, against: float, low: float, high: float, what: str, by: str = ""
+    task: Task,
+    cells: Sequence[CellReadings],
+    maximum: Maximum,
+    against: float,
+    low: float,
+    high: float,
+    what: str,
+    by: str = "",
 ) -> Asked:
     """Whether the maximum over a number lies between two limits, on logarithms; ``what`` names the number, ``by`` says what it goes by."""
     logs = _log_mean(task, maximum)
     ratio = None if logs is None else Estimate(logs.value - math.log(against), logs.standard_error, logs.freedom)
-    question = AtMaximum(maximum, None if ratio is None else Within(ratio, low, high), at_least=math.isinf(high))
+    # Of a limit on each side a level tells nothing: it may lie below the maximum.
+    levels = _levels_against(task, cells, against) if math.isinf(low) or math.isinf(high) else {}
+    question = AtMaximum(
+        maximum,
+        None if ratio is None else Within(ratio, low, high),
+        at_least=math.isinf(high),
+        levels=tuple(Within(one, low, high) for one in levels.values()),
+    )
+    whole = f"{rate(against)}{f' requests/s, {by}' if by else ''}"
 
     def evidence(alpha: float) -> str:
+        place = question.level_that_decides(alpha)
+        if place is not None:
+            cell = list(levels)[place]
+            middle, *ends = (
+                100.0 * math.exp(min(one, 700.0))
+                for one in (
+                    question.levels[place].estimate.value,
+                    *question.levels[place].interval(alpha * OF_LEVELS / len(levels)),
+                )
+            )
+            return (
+                f"throughput at {cell_words(cell)}, {rate(cell.mean_throughput)} requests/s, is {number(middle, 1)} % "
+                f"({number(ends[0], 1)} to {number(ends[1], 1)}) of {what} ({whole}), and the maximum is no less; it holds "
+                f"{_limits_text(low, high)}"
+            )
         if ratio is None or not (maximum.shown or question.may_be_more):
             return f"the maximum cannot be decided: {maximum.text}"
         ends = [100.0 * math.exp(min(one, 700.0)) for one in (ratio.value, *question.interval(alpha))]
@@ -144,7 +185,6 @@ def _asked_of_maximum(
         )
         if not maximum.shown:
             whose = f"throughput at {clients}, {found} requests/s, which more clients may exceed,"
-        whole = f"{rate(against)}{f' requests/s, {by}' if by else ''}"
         return (
             f"{whose} is {shares[0]} % ({shares[1]} to {shares[2]}) of {what} ({whole}); it holds "
             f"{_limits_text(low, high)}{question.doubt(alpha)}"
@@ -198,7 +238,7 @@ def against_number(claim: Ruled, task: Task, cells: Sequence[CellReadings], low:
         return Known(CANNOT_TELL, "these runs were made without limited links; make them on netns")
     wanted = float(claim.args["value"]) * task.first.speed
     what = "the printed one" if task.first.speed == 1.0 else f"the printed one at {task.first.speed:g} of its speed"
-    return _asked_of_maximum(task, maximum_of(cells, task.margins.maximum), wanted, low, high, what)
+    return _asked_of_maximum(task, cells, maximum_of(cells, task.margins.maximum), wanted, low, high, what)
 
 
 # One factor changed alone.
@@ -445,8 +485,10 @@ def _longer_text(questions: Iterable[Question], alpha: float) -> str:
     times = max((one.times_more(alpha) for one in questions if min(one.p_holds, one.p_fails) > alpha), default=0.0)
     if not times:
         return ""
-    if times > _TIMES_MAX:
+    if math.isinf(times):
         return "; no longer trace would tell, if what was found is the true value"
+    if times > _TIMES_MAX:
+        return f"; it would take a trace more than {_TIMES_MAX:g} times as long"
     return f"; a trace some {max(2, math.ceil(times))} times as long would tell in 4 of 5 studies"
 
 
@@ -456,16 +498,19 @@ def _has_spikes(claim: Ruled, task: Task, _cells: Sequence[CellReadings]) -> Ask
         if spikes is None:
             return Known(NO_DATA, f"{name} is too short for spikes")
         hours = sum(window.length_s for window in one.windows) / 3600.0
-        return _counted(name, len(spikes.sizes), Counted(spikes.bursts, hours, float(claim.args["per_hour"])))
+        return _counted(name, spikes, Counted(spikes.bursts, hours, float(claim.args["per_hour"])))
     return Known(NO_DATA, "no run is long enough")
 
 
-def _counted(name: str, spikes: int, question: Counted) -> Asked:
+def _counted(name: str, spikes: traces.Spikes, question: Counted) -> Asked:
     def evidence(alpha: float) -> str:
         low, high = (number(one, 1) for one in question.interval(alpha))
         per_hour = number(question.count / question.units, 1)
-        counted = f"{count_text(spikes, 'spike')} in {count_text(question.count, 'burst')}"
-        return f"{name} has {counted}, {per_hour} bursts an hour ({low} to {high}){_longer_text([question], alpha)}"
+        counted = f"{count_text(len(spikes.sizes), 'spike')} in {count_text(question.count, 'burst')}"
+        kinds = f"; spikes: {spikes.kinds_text}" if spikes.sizes else ""
+        return (
+            f"{name} has {counted}, {per_hour} bursts an hour ({low} to {high}){kinds}{_longer_text([question], alpha)}"
+        )
 
     return Asked((question,), evidence, 1, says_missing=True)
 
