@@ -51,6 +51,16 @@ def test_the_older_rules_answer_too() -> None:
         assert 8 <= answer <= 32, name
 
 
+def test_a_curve_that_begins_on_its_plateau_has_no_crossing_of_asymptotes() -> None:
+    """6 clients filled the link of a server already, and N* was called 6.0; by its delays it is 3.0."""
+    grid = (6, 24, 48, 96)
+    rates = tuple((582.0 - 0.1 * place, 582.2, 582.1) for place in range(4))
+    times = tuple(tuple(n / one for one in group) for n, group in zip(grid, rates, strict=True))
+    knee = find_knee(Curve(grid, rates, times))
+    assert knee["asymptotes"].population is None
+    assert knee["plateau"].population == 6.0
+
+
 def test_an_unsaturated_curve_is_not_given_a_knee() -> None:
     knee = find_knee(curve_of(EIGHT, (1, 2, 3, 4, 6), 0.01))
     assert not knee.saturated

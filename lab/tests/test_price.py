@@ -55,7 +55,7 @@ DIRECT = {6: 1600.0, 48: 3480.0, 96: 3481.0}
 PROXIED = {6: 800.0, 48: 3470.0, 96: 3480.0}
 
 
-def blocks(monkeypatch: pytest.MonkeyPatch, own: Series, *earlier: Series) -> list[Any]:
+def blocks(monkeypatch: pytest.MonkeyPatch, own: Series, *earlier: Series, full: str = "") -> list[Any]:
     tasks: list[Any] = [
         SimpleNamespace(
             spec=SimpleNamespace(name=f"part-{one.name}", kind="clients", redraws={}),
@@ -64,6 +64,7 @@ def blocks(monkeypatch: pytest.MonkeyPatch, own: Series, *earlier: Series) -> li
         for one in (*earlier, own)
     ]  # fmt: skip
     monkeypatch.setattr(price, "_last", lambda task: {"writes": task.line})
+    monkeypatch.setattr(price, "_full_on_both", lambda *_: full)
     for one in (*earlier, own):
         monkeypatch.setattr(type(one), "x", lambda _self, cell: float(cell.settings.clients))
     return price.price_blocks(tasks[-1], tasks[:-1])

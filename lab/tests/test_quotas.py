@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -51,7 +52,9 @@ def made(root: Path, limiting: str, quotas: dict[str, float]) -> Report:
 def test_a_tier_above_seventy_percent_that_is_not_to_limit_is_named(tmp_path: Path) -> None:
     report = made(tmp_path, 'all = ["proxy"]', QUOTAS)
     (said,) = [one for one in report.limits if "quotas" in one]
-    assert said.startswith("Tiers that are not to limit used more than 70 % of their CPU quotas: client 80 %")
+    assert said.startswith("Tiers that are not to limit used more than 70 % of their CPU quotas: client ")
+    # One decimal: “used more than 70 %: proxy 70 %” was read as a contradiction.
+    assert re.search(r": client (79|80)\.\d % at ", said)
     full = next(one for one in report.sections if one.name == "full")
     table = next(one for one in full.blocks if isinstance(one, Table) and one.name == "full-quotas")
     assert {(str(row[1]), str(row[4])) for row in table.rows} == {

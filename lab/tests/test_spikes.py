@@ -143,6 +143,7 @@ def test_spikes_of_a_run_are_held_against_the_same_second_of_the_machine() -> No
     assert (found.open, found.with_cause("quota"), found.with_cause("steal")) == (1, 1, 0)
     assert found.per_hour == pytest.approx(2.0)
     assert found.bursts == 2
+    assert found.kinds_text == "2 down; unusual in the same second: quota in 1, and nothing in 1"
     short = Steadiness(windows[:100], 1.0, 0.0, -1.0, 1.0, 0.0, 0.0)
     assert spikes_of(cast("Reading", run), short) is None
 
@@ -177,6 +178,8 @@ def test_of_one_trace_more_runs_would_tell_nothing_and_a_longer_one_might() -> N
     assert _longer_text([wide], 0.05) == "; a trace some 3 times as long would tell in 4 of 5 studies"
     assert _longer_text([Within(Estimate(-1.0, 0.5, 20.0), -5.0, 5.0)], 0.05) == ""
     assert "no longer trace would tell" in _longer_text([Within(Estimate(5.0, 2.0, 20.0), -5.0, 5.0)], 0.05)
+    far = Within(Estimate(-1.0, 36.0, 20.0), -5.0, 5.0)
+    assert _longer_text([far], 0.05) == "; it would take a trace more than 10 times as long"
 
 
 def test_a_trace_whose_parts_are_too_much_alike_has_no_interval_and_its_page_says_so(
@@ -191,7 +194,9 @@ def test_a_trace_whose_parts_are_too_much_alike_has_no_interval_and_its_page_say
     assert found is not None
     assert (math.isinf(found.high_percent), found.verdict()) == (True, CANNOT_TELL)
     assert traces._end(found.low_percent) == "–"
-    assert "% (its parts are too much alike for an interval);" in traces._point("hour", found)
+    said = traces._point("hour", found)
+    assert "% (its parts are too much alike for an interval);" in said
+    assert "it wanders: means of 20 s lie −20 to +20 % off its mean; they spread by 14.3 %, and would by 3.2 %" in said
 
 
 @pytest.mark.parametrize(("drift", "cut", "said"), [(0.0, 60, STABLE), (-0.2, 0, DRIFTS)])
@@ -208,4 +213,5 @@ def test_a_warm_up_is_cut_before_the_verdict_and_a_drift_is_not(
     found = steadiness(cast("Reading", run), 1)
     assert found is not None
     assert (found.cut, len(found.windows), found.verdict()) == (cut, 600, said)
+    assert found.wanders == bool(drift)
     assert found.cv_percent < 8.0

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from weir_lab.design import RequestPath
 from weir_lab.report.numbers.stations import Usage
-from weir_lab.report.sections.claims.why import _said, _sent_by_clients, _twice
+from weir_lab.report.sections.claims.why import _modelled, _said, _sent_by_clients, _twice
+from weir_lab.theory.fitting.devices import Twice
 from weir_lab.theory.linear import Estimate
 
 
@@ -53,10 +55,12 @@ def test_workers_bound_what_twice_of_a_station_before_them_brings() -> None:
 def test_clients_that_wait_for_replies_bound_what_twice_of_a_station_brings() -> None:
     """Six clients whose requests take 7 ms at least were said to send 1,165 a second through a link of twice the rate."""
     link = Usage("server uplinks", 1.0, "")
-    settings = SimpleNamespace(clients=6, population=6, think_time_s=0.0, client_machines=3, proxies=1, servers=1)
+    settings = SimpleNamespace(
+        clients=6, population=6, think_time_s=0.0, client_machines=3, proxies=1, servers=1, path=RequestPath.PROXY
+    )
     own: Any = SimpleNamespace(settings=settings, mean_response_s=0.0103, mean_throughput=582.0)
     curve = [own, SimpleNamespace(mean_response_s=0.007)]
-    here: Any = SimpleNamespace(line=SimpleNamespace(cells=curve), cell=own)
+    here: Any = SimpleNamespace(line=SimpleNamespace(cells=curve), cell=own, sweep=SimpleNamespace(testbed=None))
     said, bound = _twice([link], link.station, 582.0, None, _sent_by_clients(here, link))
     # A request takes 1.72 ms of the link, and half of that with one that is twice as fast.
     assert bound == pytest.approx(6 / (0.007 - 0.5 / 582.0))
@@ -73,11 +77,32 @@ def test_clients_that_wait_for_replies_bound_what_twice_of_a_station_brings() ->
         "at most about 1,164 requests/s (+100 %)."
         in _twice([link], link.station, 582.0, None, _sent_by_clients(here, link))[0]
     )
-    # The fastest cell says nothing of itself.
+    # The fastest cell says nothing of itself; the delays that were built do. 6 clients were said to send 1,164 a second there, too.
+    settings.population = 6
     curve[1].mean_response_s = 0.02
     assert _sent_by_clients(here, link) is None
+    delays = {"client-0": 1.6, "proxy-0": 1.75, "server-0": 1.9}
+    machines = [SimpleNamespace(name=name, delay_ms=delay) for name, delay in delays.items()]
+    here.sweep.testbed = SimpleNamespace(machines=machines)
+    assert _twice([link], link.station, 582.0, None, _sent_by_clients(here, link))[1] == pytest.approx(
+        6 / (0.007 + 0.5 / 582.0)
+    )
+    settings.path = RequestPath.DIRECT
+    sent = _sent_by_clients(here, link)
+    assert sent is not None
+    assert sent.least_s == pytest.approx(0.0035 + 0.5 / 582.0)
     here.line = None
     assert _sent_by_clients(here, link) is None
+
+
+def test_a_model_above_the_bound_does_not_say_what_is_full_then() -> None:
+    """“At most 4,115” stood before a model that said 4,225, and named another station."""
+    found = Twice("client uplinks", 48, 3463.0, 0.0139, 4225.0, 0.0114, "proxy uplinks", simulated=True)
+    said = _modelled(found, 4115.0)
+    assert said.startswith("The model says 4,225 requests/s then, +2.67 % above this bound")
+    assert "proxy uplinks" not in said
+    assert "then the proxy uplinks would be the fullest" in _modelled(found, 4300.0)
+    assert _modelled(found, 3800.0) == _modelled(None, 3800.0) == ""
 
 
 @pytest.mark.parametrize(
@@ -88,7 +113,7 @@ def test_half_of_a_station_says_how_much_it_was_used(left: float, used: str) -> 
     one = changed("confirmed", cell(3045.0), cell(3045.0 * left))
     one.more.times, one.changed_text, one.estimate = 0.5, "half the workers", Estimate(math.log(left), 0.001, 20.0)
     said = _said(one, "workers", place(3050.0))
-    assert said.endswith(f"Half of it leaves so much if it was used {used} before.")
+    assert said.endswith(f"loses half with half of it; this change is that of one that was used {used}.")
     one.verdict = "cannot tell"
     assert "was used" not in _said(one, "workers", place(3050.0))
 
@@ -98,7 +123,8 @@ def test_workers_that_the_station_holds_are_let_go_with_it() -> None:
     # The clients' links are full already; no bound lies below what was reached.
     assert (
         said
-        == "With twice the proxy uplinks throughput is at most about 3,600 requests/s (+0.0 %), where the client uplinks are full."
+        == "With twice the proxy uplinks throughput is at most about 3,600 requests/s (+0.0 % over the maximum, 3,600), where the client "
+        "uplinks are full."
     )
 
 

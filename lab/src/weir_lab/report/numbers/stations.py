@@ -34,6 +34,8 @@ __all__ = [
 
 # From this share on a station is called full. Where links are known by payload alone, headers take 5 % of 4 KiB values.
 FULL = 0.9
+# From this share on the next station is named beside the one that limits.
+_NEAR = 0.75
 
 CPU_QUOTAS = {"client": "client CPU quotas", "proxy": "proxy CPU quotas", "server": "memcached CPU quotas"}
 """What the CPU quota of a tier's machines is called as a station."""
@@ -293,7 +295,8 @@ def bottleneck(found: list[Usage], *, queue_grows: bool | None) -> Limit:
         beside = f" The {common[0].station} were {100 * common[0].share:.0f} % busy, too." if own and common else ""
         return Limit(
             first.station,
-            f"The {first.station} limit: {100 * first.share:.0f} % used ({first.evidence}){held}.{beside}{grown[queue_grows]}",
+            f"The {first.station} limit: {100 * first.share:.0f} % used ({first.evidence}){held}.{beside}{_next_text(found, first)}"
+            f"{grown[queue_grows]}",
             f"The {first.station} limit.{grown[queue_grows]}",
         )
     if full:
@@ -315,6 +318,15 @@ def bottleneck(found: list[Usage], *, queue_grows: bool | None) -> Limit:
         f"{grown[queue_grows]}",
         f"No station is full.{grown[queue_grows]}",
     )
+
+
+def _next_text(found: list[Usage], first: Usage) -> str:
+    """The next station that would limit, where it is near: with a little more of the first, or less of this, it does."""
+    others = [one for one in found if one is not first and not one.holds and not one.shared and one.share >= _NEAR]
+    if not others:
+        return ""
+    nearest = max(others, key=lambda one: one.share)
+    return f" Next are the {nearest.station}, {100 * nearest.share:.0f} % used."
 
 
 def _mean(values: list[float]) -> float | None:

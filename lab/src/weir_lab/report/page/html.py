@@ -33,6 +33,8 @@ __all__ = ["figure_html", "html_page", "markdown_page"]
 
 # What stands in a column of numbers where there is none, or one that is too small to be written out.
 _NUMBERS_TOO = ("–", "no answer", "< 0.0001")
+# A table of more rows is for programs: in Markdown it is named.
+_ROWS_MAX = 100
 _EXPECTED = (("study", "What the study expected"), ("ours", "What we expected"))
 # Tables of this number of columns are set smaller; of more than the second number, intervals may break in their middle.
 _COLUMNS_MANY, _COLUMNS_WHOLE_MAX = 9, 12
@@ -286,6 +288,8 @@ def _markdown(block: Block) -> list[str]:
     if isinstance(block, Figure):
         redraws = f" (redraws {block.redraws} of the study)" if block.redraws else ""
         return [f"*Figure: {block.title}{redraws}. {block.method}* The page has the drawing; its numbers follow.", ""]
+    if len(block.rows) > _ROWS_MAX:
+        return [f"**{block.caption}** {len(block.rows):,} rows: the page has them.", ""]
     out = [
         f"**{block.caption}**",
         "",

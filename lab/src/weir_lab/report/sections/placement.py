@@ -13,12 +13,12 @@ from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Table, Text, Value
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
 from weir_lab.theory.stats import expected_distance_if_uniform, placement_uniformity
+from weir_lab.theory.units import number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from weir_lab.report.numbers.maxima import listed
-from weir_lab.report.page.blocks import Block, Entry
+    from weir_lab.report.page.blocks import Block, Entry
 
 __all__ = ["Share", "build", "conclusions", "shares_of", "summary"]
 
@@ -136,12 +136,16 @@ def summary(task: Task) -> str:
     counted = _counted(task)
     uneven = [servers for servers, runs in counted.items() if _word(runs, counted) != "even"]
     even = [servers for servers in counted if servers not in uneven]
-    parts = [
-        f"{way} on {listed([str(one) for one in of])} servers"
-        for way, of in (("fall unevenly", uneven), ("are not shown to fall unevenly", even))
-        if of
-    ]
-    alone = ", the only number that was counted" if len(counted) == 1 else ""
+    parts = []
+    if uneven:
+        parts.append(f"fall unevenly on {listed([str(one) for one in uneven])} servers")
+    if even:
+        worst = max(abs(one.keys / one.equal - 1.0) for one in shares_of(task) if one.servers in even)
+        parts.append(
+            f"are not shown to fall unevenly on {listed([str(one) for one in even])} servers: the most uneven share is "
+            f"{number(100.0 * worst, 2)} % off its equal part"
+        )
+    alone = " (no other number of servers was counted)" if len(counted) == 1 else ""
     return f"Keys {' and '.join(parts)}{alone}."
 
 

@@ -20,6 +20,7 @@ from weir_lab.report.common import (
     with_tables,
 )
 from weir_lab.report.numbers.comparing import change_between, changes_between, response_of, throughput_of
+from weir_lab.report.numbers.maxima import listed
 from weir_lab.report.numbers.readings import OPERATION_NAMES, operation_s, operation_times, stage_times
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
@@ -370,6 +371,15 @@ def _not_shown(one: _Effect) -> str:
     return ", for it alone; among all comparisons of the page not shown" if alone else ", no difference shown"
 
 
+def _changes_text(effects: Sequence[_Effect]) -> str:
+    """The change of each; that none is shown is said once."""
+    if not any(one.shown for one in effects) and len(effects) > 1:
+        changes = "; ".join(f"{one.name} {change_text(one.change)}" for one in effects)
+        alone = [one.name for one in effects if one.change.low > 0.0 or one.change.high < 0.0]
+        return f"{changes}; no difference is shown" + (f", but for {listed(alone)} alone" if alone else "")
+    return "; ".join(f"{one.name} {change_text(one.change)}{_not_shown(one)}" for one in effects)
+
+
 def _by_servers(cells: Sequence[CellReadings]) -> dict[str, list[CellReadings]]:
     return {f"S = {servers}": _of(cells, servers=servers) for servers in _servers(cells)}
 
@@ -382,7 +392,7 @@ def _replication_points(cells: Sequence[CellReadings]) -> list[str]:
     points, effects = [], _ends(cells, _by_servers(cells))
     for label in dict.fromkeys(one.label for one in effects):
         own = [one for one in effects if one.label == label]
-        parts = [f"{one.name} {change_text(one.change)}{_not_shown(one)}" for one in own]
+        parts = [_changes_text(own)]
         ends = own[0].first, own[0].last
         stages = [_dominant(cell, "set") for cell in ends]
         few, many = (cell.settings.replicas for cell in ends)
@@ -548,9 +558,8 @@ def _writes_points(cells: Sequence[CellReadings]) -> list[str]:
     points, effects = [], _ends(cells, _groups(cells))
     for label in dict.fromkeys(one.label for one in effects):
         own = [one for one in effects if one.label == label]
-        parts = [f"{one.name} {change_text(one.change)}{_not_shown(one)}" for one in own]
         ends = [f"{100 * cell.settings.write_ratio:g}" for cell in (own[0].first, own[0].last)]
-        points.append(f"{label}, from {ends[0]} to {ends[1]} % writes: {'; '.join(parts)}.")
+        points.append(f"{label}, from {ends[0]} to {ends[1]} % writes: {_changes_text(own)}.")
     return points or ["No line has two shares of writes with two runs each."]
 
 

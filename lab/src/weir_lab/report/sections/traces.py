@@ -11,11 +11,12 @@ import numpy as np
 
 from weir_lab.records.windows import Window, windows_of_run
 from weir_lab.report.common import Task, figure, with_tables
+from weir_lab.report.numbers.maxima import listed
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
 from weir_lab.theory.stats import change_along, coincidences, find_spikes, mser5
 from weir_lab.theory.stats.spikes import FACTOR, LEAST, REACH
-from weir_lab.theory.units import number
+from weir_lab.theory.units import count_text, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,6 +57,8 @@ PARTS = 30
 _DRAWN = 240
 # The shortest series that MSER-5 takes.
 _MSER_LEAST = 50
+# Parts whose means spread by so many times what windows without memory would give are no chance.
+_WANDERS = 2.0
 # What a spike is held against, and from when on that is called unusual. Steal and other processes are shares of all cores' time, a quota is
 # the share of the second for which it held a machine, and slow cores took so much longer for the yardstick.
 _CAUSES = {"steal": 0.02, "other processes": 0.05, "quota": 0.05, "slow cores": 0.15}
@@ -79,6 +82,35 @@ class Steadiness:
     freedom: float = 1.0
     cut: int = 0
     """Windows at the start that are warm-up (`WARMUP_MAX`): drawn, and left out of spread and drift."""
+    part_s: float = 0.0
+    """How long its parts are."""
+    lowest_percent: float = 0.0
+    highest_percent: float = 0.0
+    """The means of its parts, against that of all: the smallest and the largest."""
+    parts_cv_percent: float = 0.0
+    """How the means of its parts spread."""
+    by_chance_percent: float = 0.0
+    """How they would spread if windows did not depend on each other."""
+
+    @property
+    def wanders(self) -> bool:
+        """Whether the means of parts spread by far more than those of windows without memory."""
+        wide = self.highest_percent - self.lowest_percent > STABLE_PERCENT
+        return wide and self.parts_cv_percent > _WANDERS * self.by_chance_percent
+
+    @property
+    def off_text(self) -> str:
+        """How far the means of its parts are off: ``−17 to +16``."""
+        ends = (self.lowest_percent, self.highest_percent)
+        return " to ".join(Value(one, digits=0, signed=True).text for one in ends)
+
+    @property
+    def wandering_text(self) -> str:
+        """``means of 120 s lie −17 to +16 % off its mean; they spread by 8.1 %, and would by 2.4 % if …``."""
+        return (
+            f"means of {self.part_s:g} s lie {self.off_text} % off its mean; they spread by {number(self.parts_cv_percent, 1)} %, and "
+            f"would by {number(self.by_chance_percent, 1)} % if windows did not depend on each other"
+        )
 
     def verdict(self, margin_percent: float = STABLE_PERCENT) -> str:
         """`STABLE` where the interval lies within the margin, `DRIFTS` where it lies outside, `CANNOT_TELL` otherwise."""
@@ -104,6 +136,22 @@ class Spikes:
     def with_cause(self, name: str) -> int:
         """Spikes in which this was unusual."""
         return sum(name in causes for causes in self.causes)
+
+    @property
+    def kinds_text(self) -> str:
+        """``2 up and 3 down; unusual in the same second: quota in 4, other processes in 2, and nothing in 1``."""
+        if not self.sizes:
+            return "none"
+        up = sum(size > 0.0 for size in self.sizes)
+        ways = listed([f"{count} {way}" for count, way in ((up, "up"), (len(self.sizes) - up, "down")) if count])
+        if not self.watched:
+            return ways
+        counted = {name: count for name in _CAUSES if (count := self.with_cause(name))}
+        if not counted:
+            return f"{ways}; nothing that was recorded was unusual in the same second"
+        parts = [f"{name} in {count}" for name, count in sorted(counted.items(), key=lambda one: -one[1])]
+        rest = f", and nothing in {self.open}" if self.open else ""
+        return f"{ways}; unusual in the same second: {', '.join(parts)}{rest}"
 
     @property
     def open(self) -> int:
@@ -175,7 +223,10 @@ def summary(task: Task) -> str:
         for cell in sweep.cells:
             found = steadiness(cell.runs[0], _widths(task, sweep)[0])
             if found is not None:
-                verdicts.append(f"{sweep.study.name} {_SAID[found.verdict()]} (spread {number(found.cv_percent, 1)} %)")
+                spread = f"spread {number(found.cv_percent, 1)} %"
+                if found.wanders:
+                    spread += f", means of {found.part_s:g} s {found.off_text} % off the mean"
+                verdicts.append(f"{sweep.study.name} {_SAID[found.verdict()]} ({spread})")
     return f"{task.spec.title}: {'; '.join(verdicts) or 'no run is long enough'}."
 
 
@@ -189,11 +240,26 @@ def steadiness(run: Reading, width_s: int) -> Steadiness | None:
     rates = every[cut:]
     count = min(PARTS, len(rates) // 2)
     length = len(rates) // count
-    drift = change_along(100.0 * rates[: count * length].reshape(count, length).mean(axis=1) / rates.mean())
+    parts = 100.0 * rates[: count * length].reshape(count, length).mean(axis=1) / rates.mean()
+    drift = change_along(parts)
     spread = 100.0 * float(rates.std(ddof=1) / rates.mean())
     ends = (drift.value - drift.half_width(), drift.value + drift.half_width())
     law = 100.0 * run.law_deviation
-    return Steadiness(tuple(windows), spread, drift.value, *ends, drift.lag1, law, drift.freedom, cut)
+    return Steadiness(
+        tuple(windows),
+        spread,
+        drift.value,
+        *ends,
+        drift.lag1,
+        law,
+        drift.freedom,
+        cut,
+        part_s=length * width_s,
+        lowest_percent=float(parts.min()) - 100.0,
+        highest_percent=float(parts.max()) - 100.0,
+        parts_cv_percent=float(parts.std(ddof=1)),
+        by_chance_percent=spread / math.sqrt(length),
+    )
 
 
 def _warmup(rates: NDArray[np.float64]) -> int:
@@ -289,8 +355,7 @@ def _spike_table(task: Task, rows: Sequence[tuple[Entry, ...]]) -> Table:
 def _spike_point(name: str, seen: Spikes) -> str:
     if not seen.sizes:
         return f"{name} has no spike."
-    known = f"; of {seen.open} of them nothing that was recorded tells the cause" if seen.watched else ""
-    return f"{name} has {len(seen.sizes)} spikes, {number(seen.per_hour, 1)} an hour{known}."
+    return f"{name} has {count_text(len(seen.sizes), 'spike')}, {number(seen.per_hour, 1)} an hour: {seen.kinds_text}."
 
 
 def _widths(task: Task, sweep: SweepReadings) -> list[int]:
@@ -320,10 +385,11 @@ def _point(name: str, found: Steadiness) -> str:
         Value(one, digits=2, signed=True).text for one in (found.low_percent, found.high_percent) if math.isfinite(one)
     ]
     interval = f"({' to '.join(ends)})" if ends else "(its parts are too much alike for an interval)"
+    wanders = f"; it wanders: {found.wandering_text}" if found.wanders else ""
     return (
         f"{name} {_SAID[found.verdict()]} within {STABLE_PERCENT:g} %: from its beginning to its end throughput changes by "
         f"{change} % {interval}; "
-        f"windows spread by {number(found.cv_percent, 1)} %, and the response time "
+        f"windows spread by {number(found.cv_percent, 1)} %{wanders}, and the response time "
         f"is {Value(found.law_percent, digits=2, signed=True).text} % "
         "off N / X."
     )
@@ -362,7 +428,8 @@ def _figure(task: Task, sweep: SweepReadings, found: Steadiness, width_s: int) -
         + "; windows of one run are correlated, so they have no intervals."
     )
     name = _name(sweep, width_s).removeprefix(f"{task.label.lower()}-")
-    return figure(task, name, sweep.study.title, panels, text, [sweep])
+    title = sweep.study.title.replace(f"windows of {sweep.study.plan.window_s} s", f"windows of {width_s} s")
+    return figure(task, name, title, panels, text, [sweep])
 
 
 def _merged(group: Sequence[Window], values: Sequence[float]) -> Mark:

@@ -145,6 +145,10 @@ def _for_readers(report: Report, folder: Path) -> Report:
             f"weir-lab verify docs/gallery/{report.name}.html",
         ),
         ("The runs themselves are brought back by", f"weir-lab unpack records/{folder.name}"),
+        (
+            "New runs are made, and their page, by",
+            f"weir-lab study {report.name} --pace {report.pace} --testbed {report.testbed} --minutes 480",
+        ),
     )
     sweeps = {file: f"records/{folder.name}/{name}.kept.zst" for file, name in report.sweeps.items()}
     return replace(report, steps=steps, sweeps=sweeps)

@@ -10,7 +10,7 @@ from weir_lab.records.tables.quotas import USED_MAX, above, quota_shares
 from weir_lab.report.common import cell_words, series_of
 from weir_lab.report.numbers.maxima import maximum_of
 from weir_lab.report.page.blocks import Table, Value
-from weir_lab.theory.units import count_text
+from weir_lab.theory.units import count_text, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +51,7 @@ def quota_check(study_set: StudySet, task: Task) -> QuotaCheck | None:
         limiting = study_set.limiting_of(file)
         is_above = bool(above({tier: share}, limiting))
         if is_above:
-            high.append(f"{tier} {100 * share:.0f} % at {cell_words(cell)}")
+            high.append(f"{tier} {number(100 * share, 1)} % at {cell_words(cell)}")
         verdict = "limits, as in the study" if tier in limiting else "ABOVE" if is_above else "below"
         rows.append((file, tier, Value(100 * share, digits=0), cell.cell.name, verdict))
     table = Table(

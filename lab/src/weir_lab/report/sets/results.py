@@ -93,7 +93,10 @@ def _sentence(workload: str, found: Sequence[_Found]) -> str:
         return f"{_subject(workload)} {_still_rising(found)}."
     # What most sections show comes first.
     parts = [_part(group, found) for group in sorted(groups, key=lambda group: -len(group))]
-    return f"{_subject(workload)} {'reach' if all(one.rises for one in found) else 'stop at'} {'; at '.join(parts)}."
+    # A largest mean is no place where anything stops.
+    if any(one.stop.shown for one in found):
+        return f"{_subject(workload)} stop at {'; at '.join(parts)}."
+    return f"{_subject(workload)} reach {'; '.join(parts)}."
 
 
 def _still_rising(found: Sequence[_Found]) -> str:

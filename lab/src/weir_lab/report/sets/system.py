@@ -242,10 +242,13 @@ def _layouts(sweeps: Mapping[str, SweepReadings]) -> Table:
                 _levels(one.value_size_bytes for one in settings),
             )
         )
+    beside = (
+        " Beside: the same sweep with the event engine." if any(name.endswith(" beside") for name in sweeps) else ""
+    )
     return Table(
         f"{SYSTEM}-layouts",
         "What each sweep had. Workers are those of a proxy; of the split engine they are readers of each server, of the event engine its "
-        "loops. Beside: the same sweep with the event engine.",
+        f"loops.{beside}",
         (
             *("Sweep", "Client machines", "Clients", "Proxies", "Engine", "Workers", "Servers"),
             *("Servers of a key", "Value (bytes)"),
@@ -271,7 +274,8 @@ def _machines(sweeps: Mapping[str, SweepReadings]) -> Table:
     return Table(
         f"{SYSTEM}-machines",
         "One machine of each tier: what it sends at most, how long what it receives is on its way, and how many CPUs it may use. "
-        "The study's are those of its study file, of which the page names what was assumed.",
+        "The study's are those of its study file; where the study does not say how many CPUs a machine had, they are chosen so that what "
+        "limited in the study limits here.",
         (
             *("Tier", "Link (Mbit/s)", "Delay (ms)", "CPUs"),
             *("Study: link (Mbit/s)", "Study: delay (ms)", "Study: CPUs", "Speed", "Sweeps"),

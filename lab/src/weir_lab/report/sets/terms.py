@@ -22,12 +22,21 @@ _TERMS = (
     ),
     (
         "block",
-        "one run of each cell, in random order; what changes from hour to hour is the same for all runs of a block",
+        "runs that were made one after the other, at most one of each cell, in random order; what changes from hour to hour is the same "
+        "for all of them. The first block has all cells, later ones those that tell most",
     ),
     ("attempt", "a run that was begun; it counts if its records pass the gates, and is tried again if they do not"),
     (
         "gate",
         "a rule, fixed before the data, that a run passes or is left out: no errors, all records, a quiet machine",
+    ),
+    (
+        "flag",
+        "what a reader should know of a run that counts: a generator that was busy, a law that is a little off, a warm-up that was long",
+    ),
+    (
+        "yardstick",
+        "a computation that is always the same, timed beside each run: how fast the machine was then; “at equal speed” takes it out",
     ),
     ("pace", "how much is run: quick in minutes, night in one night, full as the study was"),
     (
@@ -43,6 +52,10 @@ _TERMS = (
         "engine",
         "how a proxy works inside: pool (one queue, workers), split (readers and a writer for each server), event (loops)",
     ),
+    (
+        "clients per thread",
+        "clients are that number times the threads of a client machine times the client machines; a client is a connection",
+    ),
     ("crew", "workers that are there from the start (fixed), or as many as there is work for"),
     ("modulo placement", "a key's server is the remainder of its hash divided by the number of servers"),
     ("plateau", "throughput of the levels that reach the most but for a margin, 5 % unless a set says otherwise"),
@@ -51,6 +64,18 @@ _TERMS = (
     ("station", "where requests wait to be served: a link, a thread, a CPU quota, the workers of a proxy"),
     ("held by it", "workers that are busy only because each waits for a full station behind them"),
     ("interval", "of 95 %: in 19 of 20 studies made so, it has the true value"),
+    (
+        "change",
+        "of one cell against another: of means of logarithms, over the blocks that have both; the quotient of two printed means may differ "
+        "from it by some per cent",
+    ),
+    ("MSER-5", "a rule that finds where the warm-up of a run or a trace ends"),
+    (
+        "spike, burst",
+        "windows of a trace far off the median of the minute around them; spikes near each other are one burst",
+    ),
+    ("steal, slow cores", "time that the host gave to others, and seconds in which the yardstick took longer"),
+    ("lag 1", "how much neighbouring parts of a trace are alike: 0 not at all, 1 wholly"),
     ("Holm", "a way to judge several sentences so that the chance of any wrong verdict stays below 5 %"),
     (
         "p",

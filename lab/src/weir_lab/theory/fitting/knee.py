@@ -144,6 +144,9 @@ def _crossing(means: _Means) -> float:
     if means.demands is not None:
         total, largest = means.demands
         return (total + means.think) / largest
+    if means.x[0] >= PLATEAU_SHARE * means.x.max():
+        # The fewest clients fill a station already: their slope is not that of light load.
+        return math.nan
     return float(means.x.max() / (means.x[0] / means.n[0]))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -45,6 +46,8 @@ __all__ = [
 
 HOLDS, NOT, CANNOT_TELL, NO_DATA = "holds", "does not hold", "cannot tell", "no data"
 TOO_FEW = "two levels with two runs each are needed"
+# Levels of which each step is named.
+_STEPS_MAX = 6
 
 
 @dataclass(frozen=True)
@@ -151,6 +154,28 @@ def _spread_text(found: Compared, value: Callable[[Reading], float | None], perc
     return f"; over these pairs it changes by {spread_text(changes, percent)}"
 
 
+def _steps_text(
+    claim: Ruled,
+    task: Task,
+    cells: Sequence[CellReadings],
+    levels: Sequence[float],
+    value: Callable[[Reading], float | None],
+) -> str:
+    """``; step by step 8 to 16 +54 %, 16 to 32 +0.1 %, 32 to 64 −0.1 %``: from end to end a change does not tell where it is.
+
+    Not over clients, where the curve tells, nor of two levels.
+    """
+    if str(claim.args["factor"]).startswith("clients") or not 2 < len(levels) <= _STEPS_MAX:
+        return ""
+    parts = []
+    for low, high in itertools.pairwise(levels):
+        found = compared(claim, task, cells, (low, high), value)
+        if found is None:
+            return ""
+        parts.append(f"{low:g} to {high:g} {signed_percent(100.0 * math.expm1(found.estimate.value))} %")
+    return f"; step by step {', '.join(parts)}"
+
+
 def one_sided(
     name: Callable[[Ruled], str], value: Callable[[Ruled], Callable[[Reading], float | None]], sign: int
 ) -> Callable[[Ruled, Task, Sequence[CellReadings]], Asked | Known]:
@@ -170,6 +195,7 @@ def one_sided(
             lambda alpha: (
                 f"{name(claim)} changes by {change_text(estimate, alpha)} ({pairs_text(claim, found)})"
                 f"{_spread_text(found, value(claim), task.margins.maximum)}"
+                f"{_steps_text(claim, task, cells, levels, value(claim))}"
             ),
             fewest([cell for pair in pairs for cell in (pair.base, pair.other)]),
         )

@@ -68,6 +68,8 @@ __all__ = ["SHAPE_RULES"]
 
 # Of counted keys nothing is estimated: the chance of a share is known.
 _EXACT = 1e9
+# A change of so much or more is no limit of anything.
+_ANY_PERCENT = 1000.0
 
 
 def _exceeds(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:
@@ -84,11 +86,22 @@ def _change_within(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> A
 
     def evidence(alpha: float) -> str:
         reported = f"{response_name(claim)} changes by {change_text(estimate, alpha)} ({pairs_text(claim, found)})"
-        return f"{reported}; asked was {number(low, 1)} to {number(high, 1)} %"
+        return f"{reported}; asked was {_asked_text(low, high)}"
 
     return Asked(
         (Within(estimate, *limits),), evidence, fewest([cell for pair in pairs for cell in (pair.base, pair.other)])
     )
+
+
+def _asked_text(low: float, high: float) -> str:
+    """Limits of a change, of which one may be as good as none.
+
+    >>> _asked_text(5.0, 20.0), _asked_text(0.0, 10000.0), _asked_text(-100.0, 0.0)
+    ('5.0 to 20.0 %', 'more than 0.0 %', 'less than 0.0 %')
+    """
+    if high >= _ANY_PERCENT:
+        return f"more than {number(low, 1)} %"
+    return f"less than {number(high, 1)} %" if low <= -100.0 else f"{number(low, 1)} to {number(high, 1)} %"
 
 
 def _stronger_with(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:

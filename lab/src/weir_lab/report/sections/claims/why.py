@@ -17,6 +17,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weir_lab.design import RequestPath
 from weir_lab.records.formats import STAGES
 from weir_lab.records.tables.quotas import quota_shares
 from weir_lab.report.common import by_workload, cell_words, level_text, series_of, workload_name
@@ -36,10 +37,12 @@ if TYPE_CHECKING:
 
     from weir_lab.design.whole.sets import Margins
     from weir_lab.report.common import Series, Task
+    from weir_lab.report.numbers.maxima import Maximum
     from weir_lab.report.numbers.readings import CellReadings, SweepReadings
     from weir_lab.report.numbers.stations import Limit
     from weir_lab.report.sections.claims.confirming import Confirmed
     from weir_lab.report.sections.comparisons.plateaus import Stop
+    from weir_lab.theory.fitting.devices import Twice
 
 __all__ = ["KINDS", "why"]
 
@@ -76,8 +79,8 @@ _ALIKE = 0.25
 _STAYS = 0.1
 # With fewer times the clients a curve is too short for what grows with them.
 _APART = 1.5
-# A model may lie above the bound by what both are uncertain by.
-_OVER = 1.1
+# A model may lie above the bound by what both are uncertain by; up to here they say the same.
+_OVER, _SAME = 1.1, 1.005
 # A station of which half was tried, and from where on its use is called all of the time.
 _HALF, _ALL = 0.5, 0.995
 _CPU = {"client": "client CPU quotas", "proxy": "proxy CPU quotas", "server": "memcached CPU quotas"}
@@ -160,7 +163,7 @@ def _stops(task: Task) -> list[_Place]:
 
 
 def _twice_inside(stop: Stop, stops: Sequence[Stop]) -> str:
-    """``With 16 workers, twice as many, throughput is 3,472 requests/s (+67.9 %)``: another series of the section, and no run of ours."""
+    """``The section's own 16 workers, twice as many, have …``: another series of the section, and no run of ours."""
     setting, own = stop.limit.station, stop.maximum.cell.settings
     if setting not in _INSIDE or getattr(own, setting) is None:
         return ""
@@ -171,9 +174,24 @@ def _twice_inside(stop: Stop, stops: Sequence[Stop]) -> str:
         for one, maximum in zip(other.series, other.maxima, strict=True):
             settings = maximum.cell.settings
             if getattr(settings, setting) == wanted and settings.model_dump(exclude=left_out) == alike:
-                gain = signed_percent(100.0 * (maximum.throughput / stop.maximum.throughput - 1.0))
-                return f"The section's own {one.name}, twice as many, reach {rate(maximum.throughput)} requests/s ({gain} %)."
+                return f"The section's own {one.name}, twice as many, {_reached(stop, one, maximum)}."
     return ""
+
+
+def _reached(stop: Stop, other: Series, maximum: Maximum) -> str:
+    """``have 3,101 requests/s with the same clients (+53.0 %), and reach 3,472 with 48 (+69.6 %)``."""
+    base = stop.maximum.throughput
+    gain = signed_percent(100.0 * (maximum.throughput / base - 1.0))
+    clients = stop.maximum.cell.settings.clients
+    alike = next((cell for cell in other.cells if cell.settings.clients == clients), None)
+    if alike is None or alike is maximum.cell:
+        return f"reach {rate(maximum.throughput)} requests/s ({gain} %)"
+    own = stop.maximum.cell.mean_throughput
+    same = signed_percent(100.0 * (alike.mean_throughput / own - 1.0))
+    return (
+        f"have {rate(alike.mean_throughput)} requests/s with the same clients ({same} %), and reach {rate(maximum.throughput)} with "
+        f"{maximum.cell.settings.clients} ({gain} %)"
+    )
 
 
 def _point(place: _Place, confirmed: Sequence[Confirmed], margins: Margins, without: Sequence[Confirmed]) -> str:
@@ -195,9 +213,7 @@ def _point(place: _Place, confirmed: Sequence[Confirmed], margins: Margins, with
         said.append(bounded)
         near = place.line is not None and _range_of(place.line) < _APART
         modelled = None if near else twice_at((place.sweep,), cell, margins, limit.station)
-        said.append(
-            sentence(modelled) if modelled is not None and modelled.throughput_then_per_s <= _OVER * bound else ""
-        )
+        said.append(_modelled(modelled, bound))
     said.append(place.twice)
     said += [_said(one, limit.station, place) for one in confirmed]
     known = [one.more.changes for one in (*confirmed, *without)]
@@ -206,6 +222,19 @@ def _point(place: _Place, confirmed: Sequence[Confirmed], margins: Margins, with
     elif limit.station and limit.station not in known and not place.twice:
         said.append(f"There is no run of its own with more or less of the {limit.station}.")
     return " ".join(one for one in said if one)
+
+
+def _modelled(found: Twice | None, bound: float) -> str:
+    """What the model says of twice the station; nothing where it is far above what can be had, and how that is where it is a little."""
+    if found is None or found.throughput_then_per_s > _OVER * bound:
+        return ""
+    if found.throughput_then_per_s > _SAME * bound:
+        above = signed_percent(100.0 * (found.throughput_then_per_s / bound - 1.0))
+        return (
+            f"The model says {rate(found.throughput_then_per_s)} requests/s then, {above} % above this bound: it is off by so much, and "
+            "what is full then it does not tell."
+        )
+    return sentence(found)
 
 
 def _limited(place: _Place, limit: Limit, stations: Sequence[Usage], confirmed: Sequence[Confirmed]) -> str:
@@ -275,22 +304,41 @@ def _second_sign(place: _Place, station: str) -> str:
         return (
             f"{grown}; no proxy tells in which part."
             if last.cell.settings.path.value == "proxy"
-            else f"{grown}, on the way to the server and in it."
+            else f"{grown}; no stamp tells where, on the way or in the server."
         )
     most = max(parts, key=lambda name: parts[name])
     total = last.mean_response_s - first.mean_response_s
     if total <= 0.0 or parts[most] <= 0.0:
         return f"{grown}: nothing waits longer with more clients."
-    share = f"{100.0 * parts[most] / total:.0f} % of it {'outside of the proxy' if most == 'outside' else f'in stage {most}'}"
+    share = f"{100.0 * parts[most] / total:.0f} % of it {_part_name(most)}"
     expected = _GROWS.get(station)
     if expected is None:
         return f"{grown}, {share}."
     held = next((one.station for one in usages(last, None) if one.holds and one.share >= FULL), "")
     if held and most == "queue" and "backend" in expected:
         agrees = f"which agrees: the {held} wait for the {station}, and requests for the {held}"
-        return f"{grown}, {share}, {agrees}.{_both_ways(place, station)}"
+        return f"{grown}, {share}, {agrees}.{_last_series(place, most)}{_both_ways(place, station)}"
     agrees = "which agrees" if most in expected else "which does not agree: another place may limit"
-    return f"{grown}, {share}, {agrees}.{_both_ways(place, station)}"
+    return f"{grown}, {share}, {agrees}.{_last_series(place, most)}{_both_ways(place, station)}"
+
+
+def _part_name(part: str) -> str:
+    return "outside of the proxy" if part == "outside" else f"in stage {part}"
+
+
+def _last_series(place: _Place, most: str) -> str:
+    """Where the time grows with the last of the series that stop there, if not where it does with the first: with 64 workers none queue."""
+    if place.stop is None or len(place.stop.series) < 2 or place.stop.series[-1] is place.stop.lead:
+        return ""
+    last = place.stop.series[-1]
+    parts = _growth(last.cells[0], last.cells[-1])
+    total = last.cells[-1].mean_response_s - last.cells[0].mean_response_s
+    order = sorted(parts, key=lambda name: -parts[name])[:2]
+    if not parts or total <= 0.0 or order[0] == most:
+        return ""
+    shares = [f"{100.0 * parts[name] / total:.0f} %" for name in order]
+    second = f", and {shares[1]} {_part_name(order[1])}" if parts[order[1]] > 0.0 else ""
+    return f" With {last.name} {shares[0]} of what it grows by is {_part_name(order[0])}{second}."
 
 
 def _both_ways(place: _Place, station: str) -> str:
@@ -361,20 +409,34 @@ class _Sent:
 def _sent_by_clients(place: _Place, usage: Usage) -> _Sent | None:
     """By the shortest mean response time of the curve, less half of what a request takes of a station that gets twice as fast.
 
-    None without a curve, and where the cell has that time itself: its clients send what the station lets them.
+    Where the cell has that time itself, by the delays that were built in, and half of what the station takes. None without a curve; and,
+    where the cell has it itself, without delays.
     """
     if place.line is None:
         return None
     settings, fastest = place.cell.settings, min(place.line.cells, key=lambda cell: cell.mean_response_s)
-    if fastest is place.cell:
-        return None
     tier = usage.station.split()[0]
     devices = {"client": settings.client_machines, "proxy": settings.proxies, "server": settings.servers}.get(tier, 1)
     taken_s = 0.0 if usage.holds else devices * min(usage.share, 1.0) / place.cell.mean_throughput
-    least_s = fastest.mean_response_s - taken_s / 2.0
-    if least_s + settings.think_time_s <= 0.0:
+    if fastest is place.cell:
+        delays_s = _delays_s(place)
+        least_s = delays_s + taken_s / 2.0 if delays_s else 0.0
+    else:
+        least_s = fastest.mean_response_s - taken_s / 2.0
+    if least_s <= 0.0:
         return None
     return _Sent(settings.clients, least_s, settings.population / (least_s + settings.think_time_s))
+
+
+def _delays_s(place: _Place) -> float:
+    """How long a request and its reply are on their way at least: what each machine receives was delayed by so much; 0 if not at all."""
+    machines = place.sweep.testbed.machines if place.sweep.testbed is not None else []
+    delays: dict[str, float] = {}
+    for one in machines:
+        tier, delay_s = one.name.partition("-")[0], (one.delay_ms or 0.0) / 1e3
+        delays[tier] = min(delays.get(tier, delay_s), delay_s)
+    way = {"client": 1, "server": 1, "proxy": 2 * (place.cell.settings.path is RequestPath.PROXY)}
+    return sum(count * delays.get(tier, 0.0) for tier, count in way.items())
 
 
 def _twice(
@@ -403,8 +465,9 @@ def _twice(
     bound = max(bounds[nearest] if limited else doubled, plateau or 0.0)
     few = sent if sent is not None and max(throughput, plateau or 0.0) <= sent.per_s < bound else None
     bound = few.per_s if few is not None else bound
-    gain = signed_percent(100.0 * (bound / (plateau or throughput) - 1.0))
-    reported = f"With twice the {station} throughput is at most about {rate(bound)} requests/s ({gain} %)"
+    gain = f"{signed_percent(100.0 * (bound / (plateau or throughput) - 1.0))} %"
+    base = f" over the maximum, {rate(plateau)}" if plateau and rate(plateau) != rate(throughput) else ""
+    reported = f"With twice the {station} throughput is at most about {rate(bound)} requests/s ({gain}{base})"
     if few is not None:
         return (
             f"{reported}: {count_text(few.clients, 'client')} send no more, as a request takes about {number(1e3 * few.least_s, 2)} ms "
@@ -437,7 +500,7 @@ def _used_before(one: Confirmed) -> str:
         return ""
     share = 1.0 / (2.0 * math.exp(one.estimate.value))
     used = "all of the time" if share >= _ALL else f"{100.0 * share:.0f} % of the time"
-    return f" Half of it leaves so much if it was used {used} before."
+    return f" A station that is used all of the time loses half with half of it; this change is that of one that was used {used}."
 
 
 def _against_plateau(one: Confirmed, place: _Place | None) -> str:

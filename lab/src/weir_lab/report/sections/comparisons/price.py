@@ -13,6 +13,7 @@ from weir_lab.design import RequestPath
 from weir_lab.report.common import by_workload, figure, level_text, level_value, line_over, method, series_of
 from weir_lab.report.numbers.comparing import response_of, throughput_of
 from weir_lab.report.numbers.maxima import listed, maximum_of
+from weir_lab.report.numbers.stations import bottleneck, usages
 from weir_lab.report.page.blocks import Table, Text, Value
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Panel
 from weir_lab.theory.units import count_text, number, rate
@@ -133,6 +134,12 @@ def _where_it_goes(first: _Way, own: _Way, clients: int) -> str:
     base, cell, testbed = first.at(clients), own.at(clients), own.series.sweep.testbed
     if base is None or cell is None or testbed is None or base.settings.path is not RequestPath.DIRECT:
         return ""
+    full = _full_on_both(first, own, base, cell)
+    if full:
+        return (
+            f" The {full} are full on both ways already: what the hop adds is taken from the wait for them and does not show. What a proxy "
+            "costs where nothing is full was not measured."
+        )
     delay_ms = next((one.delay_ms for one in testbed.machines if one.name.startswith("proxy-")), None)
     inside = [sum(stages.values()) - stages["backend"] for run in cell.runs if (stages := run.stages_s()) is not None]
     added = 1e3 * (cell.mean_response_s - base.mean_response_s)
@@ -147,6 +154,16 @@ def _where_it_goes(first: _Way, own: _Way, clients: int) -> str:
         f"{number(own_ms, 2)} ms stages of the proxy itself (all but backend), and the rest, {number(rest, 2)} ms, sending over one more "
         "link and what else there is."
     )
+
+
+def _full_on_both(first: _Way, own: _Way, base: CellReadings, cell: CellReadings) -> str:
+    """The station that limits both cells; empty where there is none."""
+    limits = []
+    for way, one in ((first, base), (own, cell)):
+        sweep = way.series.sweep
+        links = sweep.study.topology.built_links if sweep.links_built else None
+        limits.append(bottleneck(usages(one, links), queue_grows=None).station)
+    return limits[0] if limits[0] == limits[1] else ""
 
 
 def _whose(way: _Way) -> str:

@@ -49,6 +49,7 @@ def calibrated_blocks(task: Task, every: Sequence[tuple[Series, ClientSeries]]) 
         )
         for made in best.predictions:
             x, r = measured[made.population]
+            # What is judged is what stands in the row, not N / X.
             met = (
                 meeting_of(x, made.predicted_per_s, task.margins.prediction_throughput),
                 meeting_of(r, made.predicted_response_s, task.margins.prediction_response),
@@ -61,7 +62,7 @@ def calibrated_blocks(task: Task, every: Sequence[tuple[Series, ClientSeries]]) 
                     f"{series.workload}, {series.name}", best.name, Value(made.population), "seen" if made.fitted else "predicted",
                     Value(made.observed_per_s, digits=0), Value(made.predicted_per_s, digits=0), off(met[0]),
                     "–" if made.fitted else str(met[0].verdict),
-                    Value(1e3 * made.observed_response_s), Value(1e3 * made.predicted_response_s), off(met[1]),
+                    Value(1e3 * r.mean), Value(1e3 * made.predicted_response_s), off(met[1]),
                     "–" if made.fitted else str(met[1].verdict),
                 )
             )  # fmt: skip
@@ -74,8 +75,8 @@ def calibrated_blocks(task: Task, every: Sequence[tuple[Series, ClientSeries]]) 
         points += [f"{series.workload}, {series.name}: {miss}" for miss in misses]
     table = Table(
         f"{task.spec.name}-calibrated",
-        "The model that predicted best what it had not seen: each level of clients but the ends is predicted from a fit to all others. R "
-        f"by N / X − Z. {rule_text(task)}",
+        "Each level of clients but the ends is predicted from a fit to all others, by the model of several that did so best: how far it is "
+        f"off here chose it. R is predicted by N / X − Z. {rule_text(task)}",
         (
             "Series", "Model", "N", "", "X observed (requests/s)", "X predicted", "X observed over predicted (%)", "X",
             "R observed (ms)", "R predicted (ms)", "R observed over predicted (%)", "R",
@@ -84,6 +85,7 @@ def calibrated_blocks(task: Task, every: Sequence[tuple[Series, ClientSeries]]) 
     )  # fmt: skip
     reported = (
         f"Predictions of the calibrated models: throughput {tally_text(rates)}; response time {tally_text(times)}. Each of these levels "
-        "lies between two that the model saw: this is interpolation, and says nothing of other numbers of clients, workers or machines."
+        "lies between two that the model saw: this is interpolation, and says nothing of other numbers of clients, workers or machines. "
+        "Of several models the one is shown that predicts these very levels best, so others would be predicted somewhat worse."
     )
     return [table, Text(f"{reported} Misses of the throughput:" if points else reported, tuple(points))]

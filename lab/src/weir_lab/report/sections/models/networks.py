@@ -37,7 +37,7 @@ __all__ = [
     "stations_table",
     "table_of_cells",
     "total",
-    "whatever_intervals_say",
+    "what_cannot_tell",
 ]
 
 STUDIED_WORKERS = 32
@@ -82,32 +82,43 @@ def total(fits: Sequence[LayoutFit]) -> str:
     if not held:
         return ""
     both = sum(one.x_meeting.met and one.r_meeting.met for one in held)
-    layouts = sum(bool(fit.held_out) for fit in fits)
-    return (
-        f"Of {count_text(len(held), 'cell')} in {count_text(layouts, 'layout')} that the networks of queues did not see, {both} "
-        f"({number(100.0 * both / len(held), 0)} %) are met in throughput and response time: throughput "
-        f"{tally_text([one.x_meeting for one in held])}; response time {tally_text([one.r_meeting for one in held])}."
-    )
-
-
-def whatever_intervals_say(fits: Sequence[LayoutFit]) -> str:
-    """How many held-out cells cannot tell for want of a second run, and how many are near whatever intervals say; empty without any."""
-    held = [one for fit in fits for one in fit.held_out]
-    if not held:
-        return ""
-    single = sum(len(one.cell.runs) < 2 for one in held)
     near = sum(
         abs(one.x_meeting.percent) <= THROUGHPUT_PERCENT and abs(one.r_meeting.percent) <= RESPONSE_PERCENT
         for one in held
     )
+    layouts = sum(bool(fit.held_out) for fit in fits)
+    return (
+        f"Of {count_text(len(held), 'cell')} in {count_text(layouts, 'layout')} that the networks of queues did not see, "
+        f"{near} {'lies' if near == 1 else 'lie'} within {THROUGHPUT_PERCENT:g} % of throughput and {RESPONSE_PERCENT:g} % of response "
+        f"time, and {both} ({number(100.0 * both / len(held), 0)} %) {'is' if both == 1 else 'are'} shown to by "
+        f"{'its' if both == 1 else 'their'} intervals: throughput {tally_text([one.x_meeting for one in held])}; response time "
+        f"{tally_text([one.r_meeting for one in held])}."
+    )
+
+
+def what_cannot_tell(fits: Sequence[LayoutFit]) -> str:
+    """How many held-out cells cannot tell for want of a second run, or of narrow enough intervals; empty where all can."""
+    held = [one for fit in fits for one in fit.held_out]
+    single = sum(len(one.cell.runs) < 2 for one in held)
     alone = (
-        f"Of the cells that were held out {single} {'has' if single == 1 else 'have'} a single run, which has no interval and cannot tell. "
+        f"Of the cells that were held out {single} {'has' if single == 1 else 'have'} a single run, which has no interval and cannot tell."
         if single
         else ""
     )
+    return " ".join(one for one in (alone, _too_wide(held)) if one)
+
+
+def _too_wide(held: Sequence[Predicted]) -> str:
+    """How many cells no prediction could be shown to meet, because their intervals are wider than the tolerance; empty where none is."""
+    most = (100.0 + THROUGHPUT_PERCENT) / (100.0 - THROUGHPUT_PERCENT)
+    ends = [(one.x_meeting.low, one.x_meeting.high) for one in held if len(one.cell.runs) > 1]
+    wide = sum(low is not None and high is not None and 100.0 + high > most * (100.0 + low) for low, high in ends)
+    if not wide:
+        return ""
+    which = f"{wide} of the {count_text(len(held), 'cell')} held out could be shown to be met by no prediction"
     return (
-        f"{alone}Whatever their intervals say, {near} of {len(held)} lie within {THROUGHPUT_PERCENT:g} % of throughput and "
-        f"{RESPONSE_PERCENT:g} % of response time."
+        f"{which}: the interval of the throughput is wider than ±{THROUGHPUT_PERCENT:g} %. That tells about the runs, and not about the "
+        "model."
     )
 
 

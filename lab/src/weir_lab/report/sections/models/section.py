@@ -17,7 +17,7 @@ from weir_lab.report.sections.models.networks import (
     stations_table,
     table_of_cells,
     total,
-    whatever_intervals_say,
+    what_cannot_tell,
 )
 from weir_lab.report.sections.models.open_stations import open_models, open_table
 from weir_lab.report.sections.models.printed import printed_networks, printed_open
@@ -49,8 +49,8 @@ def build(task: Task) -> list[Block]:
     opened = [one for one in first if one.cells[0].runs[0].proxy is not None]
     whole = total(fits)
     said = (
-        ([whole] if whole and len(fits) > 1 else [])
-        + [one for one in (whatever_intervals_say(fits), simulation_text(fits)) if one]
+        ([whole] if whole else [])
+        + [one for one in (what_cannot_tell(fits), simulation_text(fits)) if one]
         + [point(fit) + _twice(fit) for fit in fits]
         + _open_points(task, opened)
     )
@@ -77,6 +77,9 @@ def summary(task: Task) -> str:
 
 
 def _twice(fit: LayoutFit) -> str:
+    """What twice of its fullest station would do; nothing of a network that does not show even what it was fitted to."""
+    if fit.fitted is None or not (fit.fitted.shows_what_it_saw or fit.simulated):
+        return ""
     found = twice_of_fullest(fit)
     return f" {sentence(found)}" if found is not None else ""
 

@@ -13,7 +13,7 @@ from weir_lab.report.page.blocks import Table, Value
 from weir_lab.report.sections.models.layouts import fits_of
 from weir_lab.report.sections.models.networks import heavy_of
 from weir_lab.theory.fitting.devices import WORKERS, Twice
-from weir_lab.theory.units import number, signed_percent
+from weir_lab.theory.units import number, rate, signed_percent
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -62,15 +62,16 @@ def twice_of_fullest(fit: LayoutFit) -> Twice | None:
 def sentence(found: Twice) -> str:
     """The same in words.
 
-    >>> sentence(Twice("server uplinks", 384, 3000.0, 0.128, 5000.0, 0.0768, "workers")).partition(";")[0]
-    'With twice the server uplinks the model (product form, N = 384) says throughput +66.7 %, response time −40.0 %'
+    >>> sentence(Twice("server uplinks", 384, 3000.0, 0.128, 5000.0, 0.0768, "workers")).partition(", response")[0]
+    'With twice the server uplinks the model (product form, N = 384) says 5,000 requests/s (+66.7 % over its own 3,000)'
     """
     then = "they would be the fullest still" if found.fullest_then == found.station else (
         f"then the {found.fullest_then} would be the fullest"
     )  # fmt: skip
     return (
-        f"With twice the {found.station} the model ({_by(found)}, N = {found.population}) says throughput "
-        f"{signed_percent(found.throughput_percent)} %, response time {signed_percent(found.response_percent)} %; {then}."
+        f"With twice the {found.station} the model ({_by(found)}, N = {found.population}) says {rate(found.throughput_then_per_s)} "
+        f"requests/s ({signed_percent(found.throughput_percent)} % over its own {rate(found.throughput_per_s)}), response time "
+        f"{signed_percent(found.response_percent)} %; {then}."
     )
 
 
