@@ -21,7 +21,8 @@ use weir_proxy::{
 };
 use weir_routing::{POOLS_MAX, ROUTES_MAX, Router, RoutingError, Server, ServerError, TableError};
 
-pub(crate) use self::blame::Lines;
+use self::blame::line_of;
+pub(crate) use self::blame::{FileError, Lines};
 use crate::pool::{Pool, PoolError};
 
 /// Points of rings, and slots, of all pools of a file: three of the largest rings, built in some seconds.
@@ -47,25 +48,6 @@ pub(crate) struct Config {
     listeners: Vec<ListenRow>,
     /// Where it says what.
     pub(crate) lines: Lines,
-}
-
-/// Why a file is refused.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) struct FileError {
-    /// As it was given.
-    file: String,
-    /// From 1, where one line is at fault.
-    line: Option<usize>,
-    reason: String,
-}
-
-impl fmt::Display for FileError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            Some(line) => write!(formatter, "{}:{line}: {}", self.file, self.reason),
-            None => write!(formatter, "{}: {}", self.file, self.reason),
-        }
-    }
 }
 
 /// The whole file.
@@ -290,11 +272,6 @@ pub(crate) fn parse(text: &str, file: &str) -> Result<Config, FileError> {
     Ok(Config { lines: config.lines.called(file), ..config })
 }
 
-/// The number of the line that begins or goes on after `before`.
-fn line_of(before: &[u8]) -> usize {
-    before.iter().filter(|byte| **byte == b'\n').count() + 1
-}
-
 fn config(text: &str) -> Result<Config, Fault> {
     let table: FileTable = toml::from_str(text).map_err(|error| {
         let reason = error.message().lines().collect::<Vec<_>>().join("; ");
@@ -326,7 +303,13 @@ fn config(text: &str) -> Result<Config, Fault> {
     }
     let user_tables = table.users.unwrap_or_default();
     let rows = table.listen.unwrap_or_default();
-    let lines = Lines::of(text, &proxy_spans, &places, &user_tables, &rows);
+    let of_pools = places.settings.values().flat_map(|(_, spans)| spans);
+    let of_servers = places.of_servers.iter().map(|(name, span)| (*name, span.start));
+    let settings_at =
+        proxy_spans.iter().chain(of_pools).map(|(name, span)| (*name, span.start)).chain(of_servers);
+    let users_at = user_tables.iter().map(|it| (it.name.get_ref().as_str(), it.name.span().start));
+    let rows_at = rows.iter().map(|it| (it.address.get_ref().as_str(), it.address.span().start));
+    let lines = Lines::of(text, settings_at, users_at, rows_at);
     let users = users(user_tables, &pools)?;
     let beside = places.of_setting("listen").or_else(|| proxy_spans.get("listen").cloned());
     places.note_listeners(&rows);

@@ -14,7 +14,7 @@ use weir_routing::TableError;
 /// What of a configuration an error is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject<'a> {
-    /// A setting, by its name; words are apart by `_`, or by `-` as in its flag.
+    /// A setting, by its name; with `_` between words, or `-` as in its flag.
     Setting(&'a str),
     /// A place of `[[listen]]`, by its address.
     Listen(&'a str),

@@ -67,7 +67,7 @@ impl Circle {
     }
 
     /// The owners from `place` on, some of them more than once: the first distinct ones are a key's servers, and there are as
-    /// many as [`Self::for_replicas`] was told, or all.
+    /// many as [`Self::for_replicas`] was given, or all.
     #[inline]
     pub(crate) fn owners_from(&self, place: usize) -> impl Iterator<Item = u16> {
         let block = place / Self::BLOCK;

@@ -1,10 +1,33 @@
-//! Which line of a file is to blame for what is wrong with all settings together.
+//! Why a file is refused, and which line of it is to blame.
 
 use std::collections::HashMap;
+use std::fmt;
 
 use weir_proxy::{ConfigError, Layer, Subject};
 
-use super::{FileError, ListenTable, Places, Spans, UserTable, line_of};
+/// Why a file is refused.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) struct FileError {
+    /// As it was given.
+    pub(super) file: String,
+    /// From 1, where one line is at fault.
+    pub(super) line: Option<usize>,
+    pub(super) reason: String,
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(formatter, "{}:{line}: {}", self.file, self.reason),
+            None => write!(formatter, "{}: {}", self.file, self.reason),
+        }
+    }
+}
+
+/// The number of the line that begins or goes on after `before`.
+pub(super) fn line_of(before: &[u8]) -> usize {
+    before.iter().filter(|byte| **byte == b'\n').count() + 1
+}
 
 /// Where a file says what.
 #[derive(Debug)]
@@ -23,21 +46,16 @@ enum Kind {
 }
 
 impl Lines {
-    /// Of a file that says this.
-    pub(super) fn of(
+    /// Of a file: names of settings, of users and addresses of places, each with the byte where it stands.
+    pub(super) fn of<'a>(
         text: &str,
-        of_proxy: &Spans,
-        places: &Places,
-        users: &[UserTable],
-        rows: &[ListenTable],
+        settings: impl Iterator<Item = (&'a str, usize)>,
+        users: impl Iterator<Item = (&'a str, usize)>,
+        places: impl Iterator<Item = (&'a str, usize)>,
     ) -> Self {
-        let of_pools = places.settings.values().flat_map(|(_, spans)| spans);
-        let settings = of_proxy.iter().chain(of_pools).map(|(name, span)| (Kind::Setting, *name, span.start));
-        let of_servers = places.of_servers.iter().map(|(name, span)| (Kind::Setting, *name, span.start));
-        let users = users.iter().map(|it| (Kind::User, it.name.get_ref().as_str(), it.name.span().start));
-        let rows =
-            rows.iter().map(|it| (Kind::Listen, it.address.get_ref().as_str(), it.address.span().start));
-        let mut all: Vec<_> = settings.chain(of_servers).chain(users).chain(rows).collect();
+        let of = |kind| move |(name, start)| (kind, name, start);
+        let all = settings.map(of(Kind::Setting)).chain(users.map(of(Kind::User)));
+        let mut all: Vec<(Kind, &str, usize)> = all.chain(places.map(of(Kind::Listen))).collect();
         all.sort_by_key(|(_, _, start)| *start);
         // In one pass: a file may have very many users.
         let (mut of, mut line, mut counted) = (HashMap::new(), 1, 0);

@@ -57,7 +57,7 @@ PARTS = 30
 _DRAWN = 240
 # The shortest series that MSER-5 takes.
 _MSER_LEAST = 50
-# Parts whose means spread by so many times what windows without memory would give are no chance.
+# Parts whose means spread by this many times what windows without memory would give are no chance.
 _WANDERS = 2.0
 # What a spike is held against, and from when on that is called unusual. Steal and other processes are shares of all cores' time, a quota is
 # the share of the second for which it held a machine, and slow cores took so much longer for the yardstick.
