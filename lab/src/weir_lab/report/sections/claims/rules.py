@@ -27,6 +27,7 @@ and by payload where none were counted.
 ``at`` keeps the cells with these settings. A factor is changed alone: cells are compared in pairs that have every other factor at the same
 level, and the contrast is the mean over these pairs. ``low`` and ``high`` name levels of the factor, its ends without them. The maximum is
 that of `maximum_of`, and takes at least two levels; a section of one cell has that cell.
+Where a rule has one limit, one level above it decides, too (`AtMaximum`).
 """
 
 from __future__ import annotations
