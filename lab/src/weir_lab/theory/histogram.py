@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
 import struct
 import zlib
 from dataclasses import dataclass
@@ -26,7 +27,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["PERCENTILE_MIN_COUNTS", "Bounds", "Histogram", "merge_histograms"]
+__all__ = ["MODE_BINS", "MODE_SHARE", "PERCENTILE_MIN_COUNTS", "Bounds", "Histogram", "merge_histograms"]
+
+MODE_BINS = 2.0**0.25
+"""In which `Histogram.modes` counts: upper end of a bin over its lower one."""
+MODE_SHARE = 0.01
+"""Of all values, what the bin of a mode has at least."""
+# With fewer values nothing is said: a mode of the smallest share has then a hundred, and the valley beside it fifty at most.
+_MODE_COUNTS = 10_000
+# A mode has twice as many values as the fewest between it and any higher one: its prominence over its height.
+_MODE_PROMINENCE = 0.5
+# Below this number of the smallest steps bins would hold very different numbers of them.
+_MODE_STEPS = 64
 
 # A percentile is refused below this many samples: with fewer, the largest sample lies below the true percentile with a
 # probability above 5 % (q**n > 0.05).
@@ -152,6 +164,28 @@ class Histogram:
         # The small subtrahend undoes the rounding of percent/100*total above a whole number.
         rank = max(1, int(np.ceil(percent / 100.0 * total - 1e-9 * total)))
         return self._highest_equivalent(int(np.searchsorted(np.cumsum(self.counts), rank)))
+
+    def modes(self) -> list[float] | None:
+        """Where the values have peaks on a logarithmic axis, ascending; ``None`` for fewer than 10,000 values.
+
+        Counted in bins of equal width on that axis (`MODE_BINS`). A peak is a bin with at least `MODE_SHARE` of all values, and twice as
+        many as the fewest between it and any higher bin (its prominence). Of each the geometric middle.
+        """
+        from scipy.signal import find_peaks
+
+        total = self.total
+        if total < _MODE_COUNTS:
+            return None
+        edges, counts = [float(_MODE_STEPS * self.bounds.lowest)], [0]
+        counts.append(self.count_up_to(round(edges[0])))
+        while counts[-1] < total:
+            edges.append(edges[-1] * MODE_BINS)
+            counts.append(self.count_up_to(round(edges[-1])))
+        # All that lies below the first edge stands before it, and is no peak; behind the last one is nothing.
+        heights = np.append(np.diff(counts) / total, 0.0)
+        places, found = find_peaks(heights, height=MODE_SHARE, prominence=0.0)
+        kept = places[found["prominences"] >= _MODE_PROMINENCE * found["peak_heights"]]
+        return [edges[place] / math.sqrt(MODE_BINS) for place in kept]
 
     def count_up_to(self, value: int) -> int:
         """How many values lie in steps that end at `value` or below: the cumulative count, exact at the edges of steps."""

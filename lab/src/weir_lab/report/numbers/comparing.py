@@ -28,6 +28,7 @@ __all__ = [
     "equal_speed",
     "level_of",
     "model_of",
+    "outside_of",
     "response_of",
     "stands_alone",
     "throughput_of",
@@ -67,6 +68,11 @@ def throughput_of(run: Reading) -> float:
 def response_of(run: Reading) -> float:
     """Mean response time in seconds."""
     return run.response_s
+
+
+def outside_of(run: Reading) -> float | None:
+    """Of the mean response time what is not in the proxy, in seconds; ``None`` where no proxy tells."""
+    return run.response_s - run.residence_s if run.residence_s is not None else None
 
 
 # A line or a column asks for the same response of one cell after the other.

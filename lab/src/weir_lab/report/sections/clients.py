@@ -27,7 +27,8 @@ from weir_lab.report.common import (
     unit_of,
     with_tables,
 )
-from weir_lab.report.numbers.comparing import response_of, throughput_of
+from weir_lab.report.numbers.comparing import outside_of, response_of, throughput_of
+from weir_lab.report.numbers.maxima import listed
 from weir_lab.report.numbers.readings import stage_s, stage_times
 from weir_lab.report.numbers.stations import bottleneck, link_bounds, tightest_of, usages
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
@@ -38,13 +39,13 @@ from weir_lab.report.sections.comparisons.maxima import knee_of, knees_table, ma
 from weir_lab.report.sections.comparisons.plateaus import names_text, stops_of
 from weir_lab.report.sections.comparisons.queued import queue_grows, queued
 from weir_lab.report.sections.comparisons.summaries import study_tables
-from weir_lab.theory.histogram import Histogram
-from weir_lab.theory.units import count_text, number, rate
+from weir_lab.theory.histogram import MODE_BINS, MODE_SHARE, Histogram
+from weir_lab.theory.units import count_text, number, rate, significant
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from weir_lab.report.numbers.readings import CellReadings, Reading
+    from weir_lab.report.numbers.readings import CellReadings
     from weir_lab.report.page.blocks import Block, Entry
     from weir_lab.report.sections.comparisons.plateaus import Stop
 
@@ -296,11 +297,6 @@ def _queue_length(task: Task, lines: Sequence[Series]) -> Figure | None:
     return figure(task, "queue-length", "Requests in the queue of the proxies", panels, text)
 
 
-def _outside_s(run: Reading) -> float | None:
-    """The clients' time less the proxy's."""
-    return run.response_s - run.residence_s if run.residence_s is not None else None
-
-
 def _stages(task: Task, lines: Sequence[Series]) -> Figure | None:
     panels = []
     for workload, group in by_workload(lines).items():
@@ -325,6 +321,7 @@ def stage_histograms(task: Task, cell: CellReadings) -> Figure | None:
     """Distribution of each stage at one cell, over all its runs."""
     operations = [name for name in ("get", "set", "multiget") if any(run.operation_s(name) for run in cell.runs)]
     panels = []
+    modes: dict[str, list[float] | None] = {}
     for stage in ("dispatch", "queue", "backend", "reply"):
         bars: list[Bar] = []
         unit = "ms"
@@ -333,15 +330,38 @@ def stage_histograms(task: Task, cell: CellReadings) -> Figure | None:
             if merged is not None and merged.total:
                 unit = unit_of(merged.percentile(99.5) or 1)
                 bars = _bins(merged, stage, unit)
+                modes[stage] = merged.modes()
         if bars:
             axis = Axis(f"Time up to ({unit})")
             panels.append(Panel(f"stage {stage}", axis, Axis("Share (%)"), bars=tuple(bars), parts=STAGE_LOOKS))
     text = (
         f"All {operations[0].upper() if operations else ''} requests of {count_text(len(cell.runs), 'run')} at {cell_words(cell)}; "
         f"{_BINS} bins at most, of equal and round width, up to the 99.5th percentile; what lies above is left out."
+        f"{_modes_text(modes)}"
     )
     return figure(
         task, "stage-histograms", f"Distribution of the stages at the maximum ({cell_words(cell)})", panels, text
+    )
+
+
+def _modes_text(modes: Mapping[str, Sequence[float] | None]) -> str:
+    """How many peaks the time in each stage has, and where; a second one says that there are two kinds of requests.
+
+    >>> _modes_text({"queue": [1.2e6, 8e6], "backend": [2.8e6], "reply": None})[-61:]
+    'stage queue 2, at 1.2 and 8.0 ms; stage backend 1, at 2.8 ms.'
+    """
+    parts = [
+        f"stage {stage} {len(found)}, at {listed([significant(one / 1e6, 2) for one in found])} ms"
+        for stage, found in modes.items()
+        if found
+    ]
+    if not parts:
+        return " There are fewer than 10,000 requests, too few to count peaks." if modes else ""
+    wider = f"{100.0 * (MODE_BINS - 1.0):.0f} %"
+    return (
+        f" Peaks of all these times together, in bins each {wider} wider than the one before, and so not where the bars are highest; "
+        f"a peak has at least {100.0 * MODE_SHARE:g} % of the requests, and twice as many as the emptiest bin between it and any higher "
+        f"one: {'; '.join(parts)}."
     )
 
 
@@ -356,7 +376,7 @@ def _laws(task: Task, lines: Sequence[Series]) -> Table:
     for one in lines:
         for cell in one.cells:
             counted = cell.of(lambda run: run.proxy_throughput)
-            outside = cell.of(_outside_s)
+            outside = cell.of(outside_of)
             deviation = cell.of(lambda run: 100 * run.law_deviation)
             holds = abs(sum(deviation) / len(deviation)) <= 100 * one.sweep.study.gates.law_deviation_max
             rows.append(
@@ -372,7 +392,7 @@ def _laws(task: Task, lines: Sequence[Series]) -> Table:
                     if counted
                     else "–",
                     over(outside, 1e3, signed=True) if outside else "–",
-                    *((level_value(cell, lambda run: run.socket_wait_s, 1e3, most=_outside_s),) if sampled else ()),
+                    *((level_value(cell, lambda run: run.socket_wait_s, 1e3, most=outside_of),) if sampled else ()),
                     Value(len(cell.runs)),
                 )
             )
