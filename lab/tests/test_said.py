@@ -11,6 +11,7 @@ from weir_lab.design import RequestPath
 from weir_lab.report.numbers.stations import Usage
 from weir_lab.report.sections import multigets
 from weir_lab.report.sections.claims.asked import Compared, _spread_text
+from weir_lab.report.sections.claims.confirming import Weighed, _links_text
 from weir_lab.report.sections.claims.contrasts import Pair
 from weir_lab.report.sections.claims.why import _second_sign
 from weir_lab.report.sections.comparisons.beside import _hops
@@ -116,6 +117,21 @@ def test_a_link_off_its_rate_is_said_to_be_above_or_below() -> None:
         "In s5-4 client-2 was measured to send 6 % below its link's rate, in a test of the links before the runs.",
         "In s5-4 proxy-0 was measured to send 7 % above its link's rate, in a test of the links before the runs.",
     )
+
+
+def test_a_confirming_run_says_that_its_links_were_not_as_built() -> None:
+    more: Any = SimpleNamespace(changes="workers")
+    off = "proxy-0 was measured to send -10 % off its link's rate"
+    straight, slow = a_sweep(0.2), a_sweep(0.2, "other", off, off)
+    said = "proxy-0 was measured to send 10 % below its link's rate"
+    for base, changed, wanted in (
+        (straight, straight, ""),
+        (straight, slow, f"; before the changed runs {said}"),
+        (slow, straight, f"; before the unchanged runs {said}"),
+        (slow, slow, ""),
+    ):
+        task: Any = SimpleNamespace(sweeps=[base])
+        assert _links_text(Weighed(more, task, changed), [Pair(base.cells[0], changed.cells[0])]) == wanted
 
 
 def a_subject(name: str, path: RequestPath, times_ms: dict[int, float]) -> Any:

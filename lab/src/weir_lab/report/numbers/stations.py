@@ -7,6 +7,7 @@ for each replica. How busy processors were goes by the quota of a tier where it 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from weir_lab.theory.units import count_text, number
 if TYPE_CHECKING:
     from weir_lab.design import Settings
     from weir_lab.design.topology import Links
-    from weir_lab.report.numbers.readings import CellReadings
+    from weir_lab.report.numbers.readings import CellReadings, SweepReadings
 
 __all__ = [
     "CPU_QUOTAS",
@@ -28,12 +29,16 @@ __all__ = [
     "bottleneck",
     "bounds_of",
     "link_bounds",
+    "links_off",
     "tightest_of",
     "usages",
 ]
 
 # From this share on a station is called full. Where links are known by payload alone, headers take 5 % of 4 KiB values.
 FULL = 0.9
+# How a testbed's note says that a machine's link is not what it was built as.
+_OFF_RATE = "off its link's rate"
+_OFF = re.compile(rf"([-+])(\d+) % {_OFF_RATE}")
 # From this share on the next station is named beside the one that limits.
 _NEAR = 0.75
 
@@ -331,3 +336,17 @@ def _next_text(found: list[Usage], first: Usage) -> str:
 
 def _mean(values: list[float]) -> float | None:
     return sum(values) / len(values) if values else None
+
+
+def links_off(sweep: SweepReadings) -> tuple[str, ...]:
+    """Machines whose link was measured to be off the rate that it was built with, as the testbed notes it, each once.
+
+    ``client-2 was measured to send 6 % below its link's rate``.
+    """
+    notes = dict.fromkeys(sweep.testbed.notes) if sweep.testbed is not None else {}
+    return tuple(_OFF.sub(_off_words, note) for note in notes if _OFF_RATE in note)
+
+
+def _off_words(found: re.Match[str]) -> str:
+    """``6 % below its link's rate`` of ``-6 % off its link's rate``."""
+    return f"{found[2]} % {'below' if found[1] == '-' else 'above'} its link's rate"

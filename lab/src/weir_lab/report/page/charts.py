@@ -31,6 +31,7 @@ __all__ = [
     "Look",
     "Mark",
     "Panel",
+    "axes_text",
     "definitions",
     "draw",
     "legend_of",
@@ -179,6 +180,19 @@ def shared_reaches(panels: Sequence[Panel]) -> list[tuple[float, float] | None]:
             for place in own:
                 found[place] = reach
     return found
+
+
+def axes_text(panels: Sequence[Panel], reaches: Sequence[tuple[float, float] | None]) -> str:
+    """A sentence where panels show the same quantity and yet have y axes of their own: they cannot be compared by eye."""
+    kinds: dict[tuple[str, bool], set[tuple[float, float]]] = {}
+    for panel, reach in zip(panels, reaches, strict=True):
+        if panel.has_data:
+            kinds.setdefault((panel.y.label, panel.y.log), set()).add(reach or _reach_y(panel)[:2])
+    return (
+        " Panels of the same quantity have y axes of their own."
+        if any(len(ends) > 1 for ends in kinds.values())
+        else ""
+    )
 
 
 def _common_reach(panels: Sequence[Panel]) -> tuple[float, float] | None:

@@ -18,7 +18,7 @@ from weir_lab import __version__
 from weir_lab.errors import ReportError
 from weir_lab.report.page.arranging import Arranged, arrange, ordered
 from weir_lab.report.page.blocks import KNOWN_ERRORS, RUNS, Figure, Section, Table, Text, Value
-from weir_lab.report.page.charts import COLOURS, DASHES, definitions, draw, legend_of, shared_reaches, swatch
+from weir_lab.report.page.charts import COLOURS, DASHES, axes_text, definitions, draw, legend_of, shared_reaches, swatch
 from weir_lab.report.page.complete import require_complete
 from weir_lab.report.page.data import data_link
 from weir_lab.report.page.drawings.machines import System, draw_system
@@ -245,7 +245,8 @@ def _figure(figure: Figure, number: int, runs: str, data_folder: str) -> str:
     columns += " slim" if any(isinstance(panel, System) for panel in figure.panels) else ""
     legend = legend_of(figure.panels)
     charts = [panel for panel in figure.panels if not isinstance(panel, Diagram | System)]
-    reaches = iter(shared_reaches(charts))
+    shared = shared_reaches(charts)
+    reaches = iter(shared)
     drawn = "\n".join(
         _drawing(panel, figure)
         if isinstance(panel, Diagram | System)
@@ -257,7 +258,7 @@ def _figure(figure: Figure, number: int, runs: str, data_folder: str) -> str:
     return (
         f'<figure id="fig-{escape(figure.name)}"><div class="panels{columns}">{drawn}</div>\n{_legend(figure)}'
         f"<figcaption><b>Figure {number}. {escape(figure.title)}.</b> {escape(figure.method)}"
-        f"{escape(redraws)}{escape(source)} {data_link(figure, data_folder)}</figcaption></figure>"
+        f"{axes_text(charts, shared)}{escape(redraws)}{escape(source)} {data_link(figure, data_folder)}</figcaption></figure>"
     )
 
 

@@ -19,13 +19,14 @@ from weir_lab.report.common import (
     stage_bar,
     with_tables,
 )
-from weir_lab.report.numbers.comparing import change_between, changes_between, response_of, throughput_of
+from weir_lab.report.numbers.comparing import change_between, changes_between, outside_of, response_of, throughput_of
 from weir_lab.report.numbers.maxima import listed
 from weir_lab.report.numbers.readings import OPERATION_NAMES, operation_s, operation_times, stage_times
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
 from weir_lab.report.printed_times import distributions_beside, quartiles_beside
+from weir_lab.report.sections.comparisons.over_servers import servers_points, servers_table
 from weir_lab.theory.stats import FALSE_DISCOVERIES, benjamini_hochberg
 from weir_lab.theory.units import change_text, count_text
 
@@ -62,6 +63,7 @@ def build_replication(task: Task) -> list[Block]:
                 _cells_table(task, cells),
                 *figures,
                 _effects(task, cells, over_writes=False),
+                servers_table(task, cells),
                 quartiles_beside(task, cells),
                 distributions_beside(task, cells),
             ]
@@ -277,7 +279,7 @@ def _cells_table(task: Task, cells: Sequence[CellReadings]) -> Table:
     rows: list[tuple[Entry, ...]] = []
     for cell in cells:
         settings = cell.settings
-        outside = cell.of(lambda run: run.response_s - run.residence_s if run.residence_s is not None else None)
+        outside = cell.of(outside_of)
         rows.append(
             (
                 Value(settings.servers),
@@ -385,7 +387,7 @@ def _by_servers(cells: Sequence[CellReadings]) -> dict[str, list[CellReadings]]:
 
 
 def _replication_sentences(cells: Sequence[CellReadings]) -> list[Text]:
-    return [Text("What the data say:", tuple(_replication_points(cells)))]
+    return [Text("What the data say:", (*_replication_points(cells), *servers_points(cells)))]
 
 
 def _replication_points(cells: Sequence[CellReadings]) -> list[str]:

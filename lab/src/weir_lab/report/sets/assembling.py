@@ -15,6 +15,7 @@ from weir_lab.errors import ReportError
 from weir_lab.report.common import Task, cell_words, design_rows, with_tables
 from weir_lab.report.numbers.comparing import basis_of
 from weir_lab.report.numbers.readings import SweepReadings, read_cells
+from weir_lab.report.numbers.stations import links_off
 from weir_lab.report.page.blocks import RUNS, TRUST, Expectation, Report, Section, Text
 from weir_lab.report.sections import (
     clients,
@@ -57,9 +58,8 @@ __all__ = ["Sources", "assemble", "facts_of"]
 # Results of each workload, what else was found, and how many conclusions hold.
 _SUMMARY_MAX = 5
 _RESULTS_MAX = 3
-# How a testbed's note says that a machine's link is not what it was built as.
-_OFF_RATE = "off its link's rate"
-_OFF = re.compile(rf"([-+])(\d+) % {_OFF_RATE}")
+# Whose design a file of ours has.
+_OURS = "Weir"
 _NOT = "does not hold"
 _VERDICTS = ("holds", _NOT, "cannot tell", "no data")
 # Of conclusions that do not hold this number is named in the summary.
@@ -246,7 +246,7 @@ def _section(
     note = _note(sweeps + events)
     if note:
         blocks.insert(0, Text(note, note=True))
-    question, hypothesis = study.question, study.hypothesis
+    question, hypothesis, designed = study.question, study.hypothesis, study
     if spec.kind == "models":
         # Its files are those of other sections, and ask what those do.
         question = "How well do models of queues, fitted to some of the runs, predict the others?"
@@ -257,13 +257,14 @@ def _section(
     elif spec.kind == "overhead":
         # Its first file may be that of another section, without a proxy.
         question = "What does the way through the proxy cost in throughput and response time?"
+        designed = next((one.study for one in reversed(sweeps) if "path" in one.varied), study)
     return (
         Section(
             spec.name,
             spec.title,
             question,
             hypothesis,
-            _design(study, sweeps),
+            _design(designed, sweeps),
             tuple(blocks),
             (),
             missing,
@@ -332,7 +333,7 @@ def _key(sources: Sources, sweep: SweepReadings) -> str:
 
 def _design(study: Study, sweeps: Sequence[SweepReadings]) -> tuple[tuple[str, str], ...]:
     """As planned, and how many runs of a cell there are."""
-    source = ((("design of the study", study.source),)) if study.source else ()
+    source = (("design of the study", study.source),) if study.source and study.source != _OURS else ()
     counts = [len(cell.runs) for sweep in sweeps for cell in sweep.cells]
     if not counts:
         return (*source, *design_rows(study))
@@ -561,17 +562,8 @@ def _cell_name(sweep: SweepReadings, name: str) -> str:
 
 def _link_notes(sweeps: list[SweepReadings]) -> tuple[str, ...]:
     """Machines whose link was measured to be off its rate, which the testbed notes."""
-    found = [(one.folder.name, note) for one in sweeps if one.testbed is not None for note in one.testbed.notes]
-    return tuple(
-        f"In {name} {_OFF.sub(_off_words, note)}, in a test of the links before the runs."
-        for name, note in dict.fromkeys(found)
-        if _OFF_RATE in note
-    )
-
-
-def _off_words(found: re.Match[str]) -> str:
-    """``6 % below its link's rate`` of ``-6 % off its link's rate``."""
-    return f"{found[2]} % {'below' if found[1] == '-' else 'above'} its link's rate"
+    found = dict.fromkeys((one.folder.name, note) for one in sweeps for note in links_off(one))
+    return tuple(f"In {name} {note}, in a test of the links before the runs." for name, note in found)
 
 
 def facts_of(sweeps: Sequence[SweepReadings]) -> list[tuple[str, str]]:

@@ -7,11 +7,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from weir_lab.design import Engine, RequestPath
+from weir_lab.errors import ReportError
 from weir_lab.report.common import cell_words, level_words, spread_text
-from weir_lab.report.numbers.comparing import throughput_of
+from weir_lab.report.numbers.comparing import outside_of, throughput_of
 from weir_lab.report.numbers.readings import OPERATION_NAMES
 from weir_lab.report.sections.claims.contrasts import Pair, pairs_over, ratio_over
+from weir_lab.report.sections.comparisons.over_servers import readers_text
 from weir_lab.theory.linear import Estimate, Question, Within
 from weir_lab.theory.units import count_text, signed_percent
 
@@ -28,6 +29,7 @@ __all__ = [
     "HOLDS",
     "NOT",
     "NO_DATA",
+    "RESPONSES",
     "TOO_FEW",
     "Asked",
     "Compared",
@@ -136,11 +138,7 @@ def pairs_text(claim: Ruled, found: Compared) -> str:
 
 def _with_them(factor: str, pair: Pair) -> str:
     """What a factor changes beside itself: readers of the split engine are those of a server, so more servers have more."""
-    base, other = pair.base.settings, pair.other.settings
-    if factor != "servers" or base.engine is not Engine.SPLIT or base.path is not RequestPath.PROXY or not base.readers:
-        return ""
-    crews = [one.servers * (one.readers or 0) * one.proxies for one in (base, other)]
-    return f" (and so {crews[0]} to {crews[1]} readers)"
+    return readers_text(pair.base, pair.other) if factor == "servers" else ""
 
 
 def _spread_text(found: Compared, value: Callable[[Reading], float | None], percent: float) -> str:
@@ -204,16 +202,36 @@ def one_sided(
 
 
 def response_of(claim: Ruled) -> Callable[[Reading], float | None]:
-    """Throughput where the claim says so, or else the mean response time, of its ``operation`` if it names one."""
-    if claim.args.get("response") == "throughput":
-        return throughput_of
-    operation = claim.args.get("operation")
-    return (lambda run: run.operation_s(str(operation))) if operation else (lambda run: run.response_s)
+    """What the claim's ``response`` names, of each run; without one the mean response time, of its ``operation`` if it names one.
+
+    ``throughput``; ``outside``, the clients' mean response time less the time in the proxy; ``p50``, ``p95``, ``p99``, percentiles of the
+    response time at the clients.
+    """
+    response, operation = claim.args.get("response"), claim.args.get("operation")
+    if response is None:
+        return (lambda run: run.operation_s(str(operation))) if operation else (lambda run: run.response_s)
+    if response not in RESPONSES:
+        raise ReportError(f"{claim.name}: no response is called {response!r}; there are {', '.join(RESPONSES)}.")
+    if operation:
+        raise ReportError(
+            f"{claim.name}: the response {response!r} is that of all operations; leave out operation or it."
+        )
+    return RESPONSES[str(response)][1]
 
 
 def response_name(claim: Ruled) -> str:
     """The same in words."""
-    if claim.args.get("response") == "throughput":
-        return "throughput"
-    operation = claim.args.get("operation")
+    response, operation = claim.args.get("response"), claim.args.get("operation")
+    if response in RESPONSES:
+        return RESPONSES[str(response)][0]
     return f"the response time of {OPERATION_NAMES[str(operation)]}s" if operation else "the response time"
+
+
+RESPONSES: dict[str, tuple[str, Callable[[Reading], float | None]]] = {
+    "throughput": ("throughput", throughput_of),
+    "outside": ("the time outside of the proxy", outside_of),
+    "p50": ("the median response time", lambda run: run.percentile_s(50.0)),
+    "p95": ("the 95th percentile of the response time", lambda run: run.percentile_s(95.0)),
+    "p99": ("the 99th percentile of the response time", lambda run: run.percentile_s(99.0)),
+}
+"""What a claim may name as its response: its words, and its value in a run."""

@@ -15,6 +15,7 @@ from weir_lab.design import RequestPath
 from weir_lab.report.common import OF_PROXIES, level_value, workload_name
 from weir_lab.report.numbers.comparing import throughput_of
 from weir_lab.report.numbers.maxima import more_text
+from weir_lab.report.numbers.stations import links_off
 from weir_lab.report.page.blocks import Table, Value
 from weir_lab.report.sections.claims.asked import CANNOT_TELL, NO_DATA, all_cells, change_text, fewest
 from weir_lab.report.sections.claims.contrasts import Pair, ratio_over
@@ -96,8 +97,24 @@ def confirm_set(changes: Sequence[Weighed]) -> list[Confirmed]:
         )
         if answer.answer is Answer.CANNOT_TELL:
             evidence += f"; {more_text(answer.times_more, fewest(cells))}"
+        evidence += _links_text(change, one.pairs)
         found.append(Confirmed(change.more, _VERDICTS[answer.answer], evidence, one.pairs, one.estimate))
     return found
+
+
+def _links_text(change: Weighed, pairs: Sequence[Pair]) -> str:
+    """Links that were not as they were built in one of both sweeps: the change is that of these, too."""
+    if change.sweep is None:
+        return ""
+    changed, base = (
+        set(links_off(change.sweep)),
+        set(links_off(_with_bases(change.task, pairs)) if change.task is not None else ()),
+    )
+    return "".join(
+        f"; before the {name} runs {' and '.join(sorted(own - other))}"
+        for name, own, other in (("changed", changed, base), ("unchanged", base, changed))
+        if own - other
+    )
 
 
 def confirming_table(name: str, confirmed: Sequence[Confirmed]) -> Table | None:

@@ -21,7 +21,7 @@ from weir_lab.design import RequestPath
 from weir_lab.records.formats import STAGES
 from weir_lab.records.tables.quotas import quota_shares
 from weir_lab.report.common import by_workload, cell_words, level_text, series_of, workload_name
-from weir_lab.report.numbers.comparing import response_of, throughput_of
+from weir_lab.report.numbers.comparing import outside_of, response_of, throughput_of
 from weir_lab.report.numbers.maxima import maximum_of
 from weir_lab.report.numbers.stations import FULL, Usage, bottleneck, usages
 from weir_lab.report.page.arranging import WHY
@@ -360,7 +360,7 @@ def _both_ways(place: _Place, station: str) -> str:
 def _outside(cell: CellReadings) -> str:
     """How much of the time outside of the proxy is that of bytes in its sockets, where that was sampled and is more than a little."""
     waits = cell.of(lambda run: run.socket_wait_s)
-    outside = cell.of(lambda run: run.response_s - run.residence_s if run.residence_s is not None else None)
+    outside = cell.of(outside_of)
     if not waits or not outside:
         return ""
     wait, whole = 1e3 * sum(waits) / len(waits), 1e3 * sum(outside) / len(outside)
