@@ -41,7 +41,7 @@ from weir_lab.report.numbers.sweeps import TwoLevelFactor
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel, draw
 from weir_lab.report.sections.claims import RULES, confirming, rules
-from weir_lab.report.sections.claims.asked import levels_of
+from weir_lab.report.sections.claims.asked import levels_of, response_of
 from weir_lab.report.sections.claims.contrasts import ends_over, pairs_over
 
 DATA = Path(__file__).parent / "data" / "whole"
@@ -70,6 +70,10 @@ SHOWN_BY = {
     "split": {"throughput", "percentiles", "stages"},
     "diagram": {"diagram"},
 }
+
+
+# Rules that take a `response`.
+OF_RESPONSES = {"slower_with", "faster_with", "same_with", "change_within", "stronger_with", "dips_at"}
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -138,6 +142,8 @@ def test_claims_have_rules_and_settings_and_printed_tables_can_be_read(name: str
     assert len({claim.name for claim in claims}) == len(claims)
     for claim in claims:
         assert claim.rule in RULES
+        if claim.rule in OF_RESPONSES:
+            response_of(claim)
         assert set(claim.at) <= set(Settings.model_fields)
     for section in study_set.sections:
         for source in section.published:
@@ -178,6 +184,7 @@ def test_what_is_asked_can_be_answered_by_the_cells_that_a_night_makes(name: str
                 for end in ("low", "high"):
                     assert one.args.get(end, levels[0]) in levels, one.name
                 assert pairs_over(cells, str(one.args["factor"]), levels[0], levels[-1]), one.name
+                assert one.rule != "dips_at" or one.args["at_level"] in levels[1:-1], one.name
             elif one.rule == "saturates_at":
                 clients = {cell.settings.clients for cell in cells}
                 low, high = float(one.args["low"]), float(one.args["high"])

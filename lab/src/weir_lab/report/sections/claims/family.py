@@ -1,7 +1,7 @@
 """All sentences of a set judged, conclusions together and expectations together: `judge_set`.
 
 Each of the two is a family: the chance that any of its verdicts is wrong stays below 5 %. Conclusions are what a study is read for. What
-was expected beforehand, up to 24 sentences more in a set, would widen their intervals by up to a sixth if all were one family.
+was expected, up to 30 sentences more in a set, would widen their intervals by up to a sixth if all were one family.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 __all__ = ["FAMILY_TEXT", "RULES", "Held", "judge_set"]
 
 FAMILY_TEXT = (
-    "Each is judged by the interval of its own contrast, one factor changed alone, against limits that were fixed before the data. The "
-    "chance that any verdict on a conclusion is wrong is at most 5 % (Holm). So it is for verdicts on what was expected, and for runs that "
-    "confirm. p values are adjusted in the same way; a verdict without one follows from the design. How many runs would tell goes by the "
-    "value that was found. All other comparisons of this page are exploratory."
+    "Each is judged by the interval of its own contrast, one factor changed alone, against limits that were fixed before the data, unless "
+    "the head of this page says otherwise. The chance that any verdict on a conclusion is wrong is at most 5 % (Holm). So it is for "
+    "verdicts on what was expected, and for runs that confirm. p values are adjusted in the same way; a verdict without one follows from "
+    "the design. How many runs would tell goes by the value that was found. All other comparisons of this page are exploratory."
 )
 RULES = {**_RULES, **SHAPE_RULES}
 

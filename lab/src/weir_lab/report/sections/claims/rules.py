@@ -24,6 +24,8 @@ rule                  the claim holds if
 What a link carries goes by the bytes that the cell of the maximum was counted to put on the wire (`bounds_of`), as everywhere on the page,
 and by payload where none were counted.
 
+Where ``slower_with``, ``same_with`` and rules of shapes ask for a response time, ``response`` names another one (`RESPONSES`).
+
 ``at`` keeps the cells with these settings. A factor is changed alone: cells are compared in pairs that have every other factor at the same
 level, and the contrast is the mean over these pairs. ``low`` and ``high`` name levels of the factor, its ends without them. The maximum is
 that of `maximum_of`, and takes at least two levels; a section of one cell has that cell.

@@ -12,6 +12,8 @@ rule                  the sentence holds if
 ``stage_with``        a request of ``operation`` is longer in ``stage`` at the high level of ``factor``
 ``longest_stages``    at the maximum a request is longer in ``first`` and in ``second`` than in every other stage
 ``saturates_at``      the fewest clients that reach the plateau lie from ``low`` to ``high``
+``dips_at``           throughput (``response``), or the response time of ``operation``, is smaller at the level ``at_level`` of ``factor``
+                      than at its lowest and at its highest level
 ``even``              of keys on servers, every share is within ``percent`` of its equal part
 ====================  =================================================================================================
 
@@ -39,6 +41,7 @@ from weir_lab.report.sections.claims.asked import (
     change_text,
     compared,
     fewest,
+    levels_of,
     one_sided,
     pairs_text,
     response_name,
@@ -102,6 +105,28 @@ def _asked_text(low: float, high: float) -> str:
     if high >= _ANY_PERCENT:
         return f"more than {number(low, 1)} %"
     return f"less than {number(high, 1)} %" if low <= -100.0 else f"{number(low, 1)} to {number(high, 1)} %"
+
+
+def _dips_at(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:
+    """Between the ends of a factor lies less than at both: the curve goes down and up again."""
+    levels = levels_of(claim, cells) if cells else []
+    middle = float(claim.args["at_level"])
+    if len(levels) < 3 or middle not in levels[1:-1]:
+        return Known(NO_DATA, f"the level {middle:g} and one on each side are needed, with two runs each")
+    value = response_of(claim)
+    down, up = (compared(claim, task, cells, ends, value) for ends in ((levels[0], middle), (middle, levels[-1])))
+    if down is None or up is None:
+        return Known(NO_DATA, f"the level {middle:g} and one on each side are needed, with two runs each")
+
+    def evidence(alpha: float) -> str:
+        first, second = (change_text(one.estimate, alpha) for one in (down, up))
+        return f"{response_name(claim)} changes by {first} ({pairs_text(claim, down)}), and then by {second} ({pairs_text(claim, up)})"
+
+    return Asked(
+        (Within(down.estimate, -math.inf, 0.0), Within(up.estimate, 0.0, math.inf)),
+        evidence,
+        fewest([cell for one in (down, up) for pair in one.pairs for cell in (pair.base, pair.other)]),
+    )
 
 
 def _stronger_with(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:
@@ -261,6 +286,7 @@ SHAPE_RULES: dict[str, Callable[[Ruled, Task, Sequence[CellReadings]], Asked | K
     "faster_with": one_sided(response_name, response_of, -1),
     "change_within": _change_within,
     "stronger_with": _stronger_with,
+    "dips_at": _dips_at,
     "stage_with": one_sided(_stage_name, _stage_of, 1),
     "longest_stages": _longest_stages,
     "saturates_at": _saturates_at,
