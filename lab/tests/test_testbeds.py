@@ -99,7 +99,7 @@ def check_record(run: Run) -> None:
 @needs_quota
 def test_a_client_that_its_quota_holds_makes_the_run_invalid(tmp_path: Path) -> None:
     study = small_study(tmp_path, 1)
-    study.write_text(study.read_text() + "\n[topology.cpu]\nclient = 0.02\n")
+    study.write_text(study.read_text() + "\n[topology.cpu]\nclient = 0.01\n")
     heard = Heard()
     with pytest.raises(TestbedError, match="3 runs in a row have no valid attempt"):
         run_study(study, tmp_path / "sweep", PROGRAMS, ["test"], heard, Wanted(testbed=TestbedKind.NETNS))
