@@ -345,10 +345,12 @@ def stage_histograms(task: Task, cell: CellReadings) -> Figure | None:
 
 
 def _modes_text(modes: Mapping[str, Sequence[float] | None]) -> str:
-    """How many peaks the time in each stage has, and where; a second one says that there are two kinds of requests.
+    """How many peaks the time in each stage has, and where; several say that requests are of several kinds, or wait in steps.
 
     >>> _modes_text({"queue": [1.2e6, 8e6], "backend": [2.8e6], "reply": None})[-61:]
     'stage queue 2, at 1.2 and 8.0 ms; stage backend 1, at 2.8 ms.'
+    >>> _modes_text({"queue": None}), _modes_text({"queue": []}), _modes_text({})
+    (' There are fewer than 10,000 requests, too few to count peaks.', '', '')
     """
     parts = [
         f"stage {stage} {len(found)}, at {listed([significant(one / 1e6, 2) for one in found])} ms"
@@ -356,7 +358,8 @@ def _modes_text(modes: Mapping[str, Sequence[float] | None]) -> str:
         if found
     ]
     if not parts:
-        return " There are fewer than 10,000 requests, too few to count peaks." if modes else ""
+        few = bool(modes) and all(found is None for found in modes.values())
+        return " There are fewer than 10,000 requests, too few to count peaks." if few else ""
     wider = f"{100.0 * (MODE_BINS - 1.0):.0f} %"
     return (
         f" Peaks of all these times together, in bins each {wider} wider than the one before, and so not where the bars are highest; "

@@ -111,12 +111,13 @@ def _dips_at(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> Asked |
     """Between the ends of a factor lies less than at both: the curve goes down and up again."""
     levels = levels_of(claim, cells) if cells else []
     middle = float(claim.args["at_level"])
+    too_few = Known(NO_DATA, f"the level {middle:g} and one on each side are needed, with two runs each")
     if len(levels) < 3 or middle not in levels[1:-1]:
-        return Known(NO_DATA, f"the level {middle:g} and one on each side are needed, with two runs each")
+        return too_few
     value = response_of(claim)
     down, up = (compared(claim, task, cells, ends, value) for ends in ((levels[0], middle), (middle, levels[-1])))
     if down is None or up is None:
-        return Known(NO_DATA, f"the level {middle:g} and one on each side are needed, with two runs each")
+        return too_few
 
     def evidence(alpha: float) -> str:
         first, second = (change_text(one.estimate, alpha) for one in (down, up))
