@@ -345,7 +345,7 @@ def stage_histograms(task: Task, cell: CellReadings) -> Figure | None:
 
 
 def _modes_text(modes: Mapping[str, Sequence[float] | None]) -> str:
-    """How many peaks the time in each stage has, and where; several say that requests are of several kinds, or wait in steps.
+    """How many peaks the time in each stage has, and where; several mean several kinds of requests, or a wait in steps.
 
     >>> _modes_text({"queue": [1.2e6, 8e6], "backend": [2.8e6], "reply": None})[-61:]
     'stage queue 2, at 1.2 and 8.0 ms; stage backend 1, at 2.8 ms.'
