@@ -17,6 +17,15 @@
 //! request was given up, if the next reply is still that request's, and then after pauses that double. A server that is frozen
 //! answers them all in their turn.
 //!
+//! Questions are lost, too. The first answer is taken for that to the first question whose place comes next, so as many more are asked as stand
+//! there:
+//!
+//! ```text
+//!   asked:       set 1 (lost)   version (lost)   set 2        ┊ version   version
+//!   answered:                                    STORED       ┊ VERSION   VERSION
+//!   taken for:   set 1, late                                  ┊ the lost question; set 2, which it does not fit
+//! ```
+//!
 //! It learns of late replies, late requests and the answer; it says whether to ask.
 
 use crate::servers::part::Part;
@@ -59,15 +68,15 @@ impl InStep {
         self.ask_at
     }
 
-    /// Whether to ask now. `is_head_given_up`: the reply that comes next is to a request that was given up.
-    pub(crate) fn is_to_ask(&mut self, is_head_given_up: bool, timeout_ns: u64, now: Instant) -> bool {
+    /// Whether to ask now. `is_next_given_up`: the reply that comes next, but for answers to such questions, is to a request that was given up.
+    pub(crate) fn is_to_ask(&mut self, is_next_given_up: bool, timeout_ns: u64, now: Instant) -> bool {
         if self.ask_at.is_none_or(|at| now < at) {
             return false;
         }
         let pause = timeout_ns << (self.asked + 1).min(DOUBLINGS_MAX);
-        self.ask_at = is_head_given_up.then(|| now.plus(pause));
-        self.asked = if is_head_given_up { self.asked + 1 } else { 0 };
-        is_head_given_up
+        self.ask_at = is_next_given_up.then(|| now.plus(pause));
+        self.asked = if is_next_given_up { self.asked + 1 } else { 0 };
+        is_next_given_up
     }
 
     /// The question is on its way.

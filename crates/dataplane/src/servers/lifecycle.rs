@@ -248,9 +248,9 @@ impl Lifecycle {
         });
     }
 
-    /// Asks a server whose replies may be out of step.
+    /// Asks a server whose replies may be out of step as many questions as tell.
     #[cold]
-    fn ask_in_step(&mut self, server: Slot, now: Instant) {
+    fn ask_in_step(&mut self, server: Slot, questions: usize, now: Instant) {
         let backend = &mut self.connections[server];
         // Who does not know the question would end the connection, with all that is on it.
         if !backend.link().is_established() || backend.questions().lacks_version() {
@@ -258,7 +258,9 @@ impl Lifecycle {
         }
         backend.in_step_mut().note_asked();
         self.counters.server_step_checks += 1;
-        self.ask_version(server, Purpose::Step, now);
+        for _ in 0..questions {
+            self.ask_version(server, Purpose::Step, now);
+        }
     }
 
     /// Whether a server that was just connected is asked what it stores. One that has closed several connections instead of answering is not:
@@ -383,8 +385,8 @@ impl Lifecycle {
         let timeout_ns = self.config.timeout_ns;
         let backend = &mut self.connections[server];
         let (mut late, in_step) = (Vec::new(), *backend.in_step_mut());
-        let is_head_given_up = backend.pipeline().is_head_given_up();
-        let mut asks = backend.in_step_mut().is_to_ask(is_head_given_up, timeout_ns, now);
+        let questions = backend.pipeline().questions_that_tell();
+        let mut asks = backend.in_step_mut().is_to_ask(questions.is_some(), timeout_ns, now);
         let moved = backend.expire(now, timeout_ns, |request, part| {
             asks |= in_step.is_doubted_by(&part);
             late.push((request, part));
@@ -401,7 +403,7 @@ impl Lifecycle {
         }
         // Who is marked down was asked with that.
         if asks && self.connections[server].state() != State::Silent {
-            self.ask_in_step(server, now);
+            self.ask_in_step(server, questions.unwrap_or(1), now);
         }
         for (request, part) in late {
             let (keys, fault, retry) = (Box::default(), Fault::Timeout, Retry::Never);

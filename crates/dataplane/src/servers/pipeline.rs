@@ -397,9 +397,13 @@ impl Pipeline {
         self.parts.front().map_or(0, |head| head.twin_count() as usize)
     }
 
-    /// Whether the next reply is to a request that was given up.
-    pub(super) fn is_head_given_up(&self) -> bool {
-        self.parts.front().is_some_and(|head| head.is_load() && head.request().is_none())
+    /// How many questions tell by their answers whether the reply comes next, behind those to earlier questions, that a request is owed which
+    /// was given up (`in_step.rs`). The first answers are taken for those to the earlier questions; the last must not fit. `None` if no such
+    /// request comes next.
+    pub(super) fn questions_that_tell(&self) -> Option<usize> {
+        let asked = self.parts.iter().take_while(|part| part.purpose() == Purpose::Step).count();
+        let next = self.parts.get(asked)?;
+        (next.is_load() && next.request().is_none()).then_some(asked + 1)
     }
 
     /// How many parts share the message of the head, with it.

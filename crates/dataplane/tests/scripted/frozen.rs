@@ -235,6 +235,34 @@ fn a_server_that_is_only_slow_is_in_step_and_keeps_its_connection() {
     }
 }
 
+/// A worker of the pool held a key for ever: the question was lost as well, the next reply was taken for the one that was waited for, and then
+/// the question stood where nobody looked.
+#[test]
+fn a_server_that_swallowed_the_question_too_is_asked_again_though_its_place_comes_next() {
+    let mut world = World::new(1, 1);
+    let client = world.client();
+    world.sets(client, "swallowed");
+    world.pass(TIMEOUT);
+    for pause in [1, 2] {
+        world.pass(pause * TIMEOUT);
+        assert_eq!(world.server_gets(0), "version\r\n", "swallowed as well");
+    }
+    world.client_gets(client);
+    world.sets(client, "a");
+    world.pass(1);
+    assert_eq!(world.hears(client, 0, "STORED\r\n"), "", "taken for the reply to the one that was swallowed");
+    world.pass(TIMEOUT);
+    assert_eq!(world.client_gets(client), "SERVER_ERROR timeout s:1\r\n");
+    world.pass(3 * TIMEOUT);
+    assert_eq!(world.server_gets(0), "version\r\n".repeat(3), "one more than were swallowed");
+    world.events.clear();
+    world.server_says(0, &"VERSION 1.6.18\r\n".repeat(3));
+    assert_eq!(world.events, [Event::Disconnect(slot(0)), Event::Connect(slot(0))]);
+    world.dataplane.handle_server_connected(slot(0), world.now);
+    world.pass(100 * TIMEOUT);
+    assert_eq!(world.server_gets(0), "");
+}
+
 #[test]
 fn a_server_whose_lost_request_is_waited_for_is_asked_though_nobody_wants_anything() {
     let mut world = World::new(1, 1);
