@@ -13,7 +13,8 @@ def keys_by_server(proxy: Address, servers: Sequence[Address], count: int = 200)
     keys = [b"placed:%04d" % number for number in range(count)]
     with Wire(proxy) as wire:
         for key in keys:
-            assert wire.store(key, key * 2) == b"STORED"
+            answer = wire.store(key, key * 2)
+            assert answer == b"STORED", (key, answer)
     held = []
     for server in servers:
         with Wire(server) as wire:
