@@ -61,7 +61,7 @@ class World:
         self._settle = settle
 
     def try_row(self, row: Row) -> Observed:
-        """Empties the servers, lays out what the row wants, sends it, and looks; again while an earlier row keeps one busy."""
+        """Empties the servers, lays out what the row wants, sends it, and looks; again while one is busy."""
         deadline = time.monotonic() + LIVENESS_S
         while (observed := self._try_once(row)).reply.data.startswith(b"BUSY ") and time.monotonic() < deadline:
             time.sleep(BUSY_S)
