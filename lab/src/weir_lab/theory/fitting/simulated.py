@@ -11,6 +11,7 @@ import heapq
 import math
 from collections import deque
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -64,6 +65,8 @@ def simulate_fitted(fitted: Fitted, population: int, workers: int | None, reques
     return _with_constant_times(fitted.system(population, workers), population, requests)
 
 
+# A report asks for the same cells several times: when it fits, when it predicts, and when it says why.
+@lru_cache(maxsize=4096)
 def _with_constant_times(system: System, population: int, requests: int) -> SimulatedSystem:
     rng = np.random.default_rng([population, system.workers or 0])
     return simulate_system(system, population, requests, rng, [device.name for device in system.devices])
