@@ -1,4 +1,4 @@
-"""Peaks of distributions whose peaks are known."""
+"""Peaks and periods of distributions whose peaks and periods are known."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from synthetic import histogram_of
-from weir_lab.theory.histogram import MODE_BINS
+from weir_lab.theory.histogram import MODE_BINS, PERIOD_ERROR
 
 DRAWS = 40_000
 
@@ -57,3 +57,37 @@ def test_times_of_a_few_nanoseconds_make_no_peaks_of_their_steps() -> None:
 
 def test_of_few_requests_nothing_is_said() -> None:
     assert histogram_of(times((1.0, 1.0, 0.3), draws=9_999)).modes() is None
+
+
+def repeating(period: float, seed: int, spread: float = 0.12) -> NDArray[np.int64]:
+    """Times in ns of requests that wait for 0 to 3 whole periods, and are 1 ms on their way before."""
+    generator = np.random.default_rng(seed)
+    waited = generator.choice(4, DRAWS, p=[0.4, 0.3, 0.2, 0.1]) * period
+    return np.asarray(1e6 + waited + generator.gamma(2.0, spread * period, DRAWS), dtype=np.int64)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_period_of_times_is_found_and_no_other_one(seed: int) -> None:
+    times_ns = histogram_of(repeating(2.8e6, seed))
+    assert times_ns.period_near(2.8e6) == pytest.approx(2.8e6, rel=PERIOD_ERROR)
+    assert [times_ns.period_near(factor * 2.8e6) for factor in (0.85, 0.93, 1.07, 1.2)] == [None] * 4
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        times((1.0, 2.8, 0.5)),
+        times((1.0, 2.8, 0.05)),
+        times((0.6, 0.4, 0.3), (0.4, 8.0, 0.5)),
+        np.random.default_rng(1).exponential(4e6, DRAWS).astype(np.int64),
+        np.random.default_rng(1).uniform(0.0, 2.8e6, DRAWS).astype(np.int64),
+    ],
+    ids=["wide", "narrow", "two peaks", "exponential", "uniform"],
+)
+def test_what_does_not_repeat_has_no_period(drawn: NDArray[np.int64]) -> None:
+    times_ns = histogram_of(drawn)
+    assert {times_ns.period_near(period) for period in np.geomspace(0.5e6, 20e6, 60)} == {None}
+
+
+def test_of_few_requests_no_period_is_said() -> None:
+    assert histogram_of(repeating(2.8e6, 1)[:9_999]).period_near(2.8e6) is None

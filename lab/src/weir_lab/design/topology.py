@@ -13,18 +13,30 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from weir_lab.errors import StudyError
 
-__all__ = ["CPU_SHARE_MAX", "SPEED_MIN", "Cores", "Cpus", "Links", "Shape", "Topology", "tier_of"]
+__all__ = ["CPU_SHARE_MAX", "SPEED_MIN", "Cores", "Cpus", "Links", "Shape", "Topology", "quota_period_s", "tier_of"]
 
 CPU_SHARE_MAX = 0.9
 """The largest share of this machine's CPUs that quotas may add up to: the kernel and the lab need the rest."""
 SPEED_MIN = 0.001
 """The slowest that a study may run."""
 
+# The kernel takes no quota and no period below a millisecond.
+_QUOTA_S = 1e-3
+
 _Rate = Annotated[float, Field(ge=1.0, le=100_000.0)]
 _Delay = Annotated[float, Field(ge=0.0, le=1_000.0)]
 _Speed = Annotated[float, Field(ge=SPEED_MIN, le=1.0)]
 _Quota = Annotated[float | None, Field(ge=0.01, le=1_024.0)]
 _CoreList = Annotated[tuple[Annotated[int, Field(ge=0, le=4_095)], ...], Field(max_length=1_024)]
+
+
+def quota_period_s(cpus: float) -> float:
+    """In how many seconds a machine with a quota of so many CPUs gets its CPU time anew: the shortest period that the kernel takes.
+
+    >>> quota_period_s(0.2), quota_period_s(2.0)
+    (0.005, 0.001)
+    """
+    return max(_QUOTA_S, _QUOTA_S / cpus)
 
 
 class _Strict(BaseModel):

@@ -27,7 +27,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["MODE_BINS", "MODE_SHARE", "PERCENTILE_MIN_COUNTS", "Bounds", "Histogram", "merge_histograms"]
+__all__ = [
+    "MODE_BINS",
+    "MODE_SHARE",
+    "PERCENTILE_MIN_COUNTS",
+    "PERIOD_ERROR",
+    "Bounds",
+    "Histogram",
+    "merge_histograms",
+]
 
 MODE_BINS = 2.0**0.25
 """In which `Histogram.modes` counts: upper end of a bin over its lower one."""
@@ -39,6 +47,13 @@ _MODE_COUNTS = 10_000
 _MODE_PROMINENCE = 0.5
 # Below this number of the smallest steps bins would hold very different numbers of them.
 _MODE_STEPS = 64
+PERIOD_ERROR = 0.03
+"""How far a period that is found may lie from the one that is asked for."""
+# What is looked at lies between the period over this and times this: half of it and twice of it, with which values repeat as well, do not.
+_PERIOD_RANGE = 1.6
+_PERIOD_STEP = 0.005
+# How far the length of the mean arrow must stand out: more than for values that are uniform between two ends, which is 0.217.
+_PERIOD_PROMINENCE = 0.25
 
 # A percentile is refused below this many samples: with fewer, the largest sample lies below the true percentile with a
 # probability above 5 % (q**n > 0.05).
@@ -186,6 +201,28 @@ class Histogram:
         places, found = find_peaks(heights, height=MODE_SHARE, prominence=0.0)
         kept = places[found["prominences"] >= _MODE_PROMINENCE * found["peak_heights"]]
         return [edges[place] / math.sqrt(MODE_BINS) for place in kept]
+
+    def period_near(self, period: float) -> float | None:
+        """The period with which the values repeat, if that is `period` (in their unit) to within `PERIOD_ERROR`; else ``None``.
+
+        Each value is an arrow on a circle whose circumference is a period. Values that stand a whole number of periods apart have arrows of
+        one direction, so the mean arrow is long. Periods around the one that is asked for are tried; it is found where the mean arrow's
+        length (Mardia and Jupp, Directional Statistics, section 2.3.1) has a peak there that stands out by a quarter at least. One peak of
+        values, narrow or wide, gives a mean arrow that gets longer with the period, and no peak. Fewer than 10,000 values have none.
+        """
+        from scipy.signal import find_peaks
+
+        if self.total < _MODE_COUNTS or period <= 0.0:
+            return None
+        met = np.flatnonzero(self.counts)
+        values = self._highest_equivalents(met).astype(np.float64)
+        shares = self.counts[met] / self.total
+        steps = round(math.log(_PERIOD_RANGE) / _PERIOD_STEP)
+        tried = period * np.exp(_PERIOD_STEP * np.arange(-steps, steps + 1))
+        lengths = np.array([abs(np.sum(shares * np.exp(2j * np.pi * values / one))) for one in tried])
+        places, _ = find_peaks(lengths, prominence=_PERIOD_PROMINENCE)
+        found = min((float(tried[place]) for place in places), key=lambda one: abs(one - period), default=math.inf)
+        return found if abs(found - period) <= PERIOD_ERROR * period else None
 
     def count_up_to(self, value: int) -> int:
         """How many values lie in steps that end at `value` or below: the cumulative count, exact at the edges of steps."""

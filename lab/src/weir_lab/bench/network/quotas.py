@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from weir_lab.design.topology import quota_period_s
 from weir_lab.errors import TestbedError
 
 if TYPE_CHECKING:
@@ -25,9 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CpuGroups", "CpuQuota", "IdleGroup", "Throttling", "find_cpu_groups", "in_outermost_group", "remove_group"]
 
-# The kernel takes no quota and no period below a millisecond, and no period above a second.
+# The kernel takes no quota below a millisecond, and no period above a second.
 _QUOTA_US_MIN = 1_000
-_PERIOD_US_MIN = 1_000
 _PERIOD_US_MAX = 1_000_000
 _GONE_S = 10.0
 
@@ -132,7 +132,7 @@ class CpuQuota(_Group):
         """Whether what is left of a period may be used in the next."""
 
     def __enter__(self) -> Self:
-        period_us = max(_PERIOD_US_MIN, round(_QUOTA_US_MIN / self.cpus))
+        period_us = round(1e6 * quota_period_s(self.cpus))
         if period_us > _PERIOD_US_MAX:
             raise TestbedError(f"{self.cpus:g} CPUs are less than a quota can be: give {1e-3:g} or more.")
         quota_us = max(_QUOTA_US_MIN, round(period_us * self.cpus))

@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weir_lab.design import Role
+from weir_lab.design.topology import quota_period_s
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from weir_lab.records.runs import Run
 
-__all__ = ["USED_MAX", "above", "quota_shares", "quota_text"]
+__all__ = ["USED_MAX", "above", "quota_periods_s", "quota_shares", "quota_text"]
 
 USED_MAX = 0.7
 """The largest share of its quota that a tier which is not to limit may use."""
@@ -34,6 +35,17 @@ def quota_shares(run: Run) -> dict[str, float]:
         if spent is not None and quotas and all(quotas):
             found[tier] = spent.cpu_ns / cpu.interval_ns / sum(quota for quota in quotas if quota)
     return found
+
+
+def quota_periods_s(run: Run) -> dict[str, float]:
+    """By tier the seconds after which the quota of one of its machines begins anew; tiers without, or with several, are left out."""
+    machines = run.meta.testbed.machines if run.meta.testbed is not None else ()
+    quotas = {tier: {one.cpus for one in machines if one.name.startswith(f"{tier}-")} for tier in _TIERS}
+    return {
+        tier: quota_period_s(cpus)
+        for tier, found in quotas.items()
+        if len(found) == 1 and (cpus := next(iter(found))) is not None
+    }
 
 
 def above(shares: Mapping[str, float], limiting: Collection[str]) -> list[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weir_lab.design import RequestPath
+from weir_lab.records.tables.quotas import quota_periods_s
 from weir_lab.report.common import (
     BOUND,
     STAGE_LOOKS,
@@ -45,6 +46,7 @@ from weir_lab.theory.units import count_text, number, rate, significant
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from weir_lab.report.numbers.maxima import Maximum
     from weir_lab.report.numbers.readings import CellReadings
     from weir_lab.report.page.blocks import Block, Entry
     from weir_lab.report.sections.comparisons.plateaus import Stop
@@ -74,7 +76,7 @@ def build(task: Task) -> list[Block]:
     figures += [_rate_of_change(task, drawn_own)]
     if any(cell.settings.path is RequestPath.PROXY for one in own for cell in one.cells):
         figures += [_proxy_side(task, drawn_own), _queue_and_service(task, drawn_own), _queue_length(task, drawn_own)]
-        figures += [_stages(task, drawn_own), stage_histograms(task, maximum_over(task, own).cell)]
+        figures += [_stages(task, drawn_own), stage_histograms(task, maximum_over(task, own))]
     maxima = maxima_table(task, lines)
     tables: list[Block | None] = [maxima, *study_tables(task)]
     behind: list[Block | None] = [knees_table(task, own), _laws(task, own), _stations(task, own)]
@@ -152,7 +154,9 @@ def _throughput(task: Task, lines: Sequence[Series]) -> Figure | None:
             for one in group
         ]
         left = group[0].x(group[0].cells[0])
-        at = max((cell for one in group for cell in one.cells), key=lambda cell: cell.mean_throughput)
+        # What a request sends differs between the engines.
+        asked = [one for one in group if not one.event] or group
+        at = max((cell for one in asked for cell in one.cells), key=lambda cell: cell.mean_throughput)
         bound, largest = tightest_of(at, group[0].sweep.study.topology.built_links), at.mean_throughput
         if task.first.links_built and bound.requests_per_s > _BOUND_SHOWN_MAX * largest:
             above.append(
@@ -317,11 +321,13 @@ def _stages(task: Task, lines: Sequence[Series]) -> Figure | None:
     return figure(task, "stages", "Where the time of a request goes", panels, text)
 
 
-def stage_histograms(task: Task, cell: CellReadings) -> Figure | None:
-    """Distribution of each stage at one cell, over all its runs."""
+def stage_histograms(task: Task, maximum: Maximum) -> Figure | None:
+    """Distribution of each stage at the maximum, over all its runs."""
+    cell = maximum.cell
     operations = [name for name in ("get", "set", "multiget") if any(run.operation_s(name) for run in cell.runs)]
     panels = []
     modes: dict[str, list[float] | None] = {}
+    times: dict[str, Histogram] = {}
     for stage in ("dispatch", "queue", "backend", "reply"):
         bars: list[Bar] = []
         unit = "ms"
@@ -330,17 +336,18 @@ def stage_histograms(task: Task, cell: CellReadings) -> Figure | None:
             if merged is not None and merged.total:
                 unit = unit_of(merged.percentile(99.5) or 1)
                 bars = _bins(merged, stage, unit)
-                modes[stage] = merged.modes()
+                modes[stage], times[stage] = merged.modes(), merged
         if bars:
             axis = Axis(f"Time up to ({unit})")
             panels.append(Panel(f"stage {stage}", axis, Axis("Share (%)"), bars=tuple(bars), parts=STAGE_LOOKS))
     text = (
         f"All {operations[0].upper() if operations else ''} requests of {count_text(len(cell.runs), 'run')} at {cell_words(cell)}; "
         f"{_BINS} bins at most, of equal and round width, up to the 99.5th percentile; what lies above is left out."
-        f"{_modes_text(modes)}"
+        f"{_modes_text(modes)}{_periods_text(times, quota_periods_s(cell.runs[0].run))}"
     )
+    where = "maximum" if maximum.shown else "largest mean"
     return figure(
-        task, "stage-histograms", f"Distribution of the stages at the maximum ({cell_words(cell)})", panels, text
+        task, "stage-histograms", f"Distribution of the stages at the {where} ({cell_words(cell)})", panels, text
     )
 
 
@@ -366,6 +373,21 @@ def _modes_text(modes: Mapping[str, Sequence[float] | None]) -> str:
         f"a peak has at least {100.0 * MODE_SHARE:g} % of the requests, and twice as many as the emptiest bin between it and any higher "
         f"one: {'; '.join(parts)}."
     )
+
+
+def _periods_text(times: Mapping[str, Histogram], quotas: Mapping[str, float]) -> str:
+    """Which times repeat with the period of a tier's CPU quota: requests that are there when it is used up wait for the next."""
+    said = []
+    for tier, period_s in quotas.items():
+        found = {stage: one.period_near(1e9 * period_s) for stage, one in times.items()}
+        of = {stage: period for stage, period in found.items() if period is not None}
+        if of:
+            said.append(
+                f"The times in {listed([f'stage {stage}' for stage in of])} repeat with a period of "
+                f"{listed([number(one / 1e6, 2) for one in of.values()])} ms. The CPU quota of a {tier} machine is given anew every "
+                f"{number(1e3 * period_s, 2)} ms, so these steps are its: a request that is there when it is used up waits for the next."
+            )
+    return "".join(f" {one}" for one in said)
 
 
 def _bins(times: Histogram, part: str, unit: str) -> list[Bar]:
