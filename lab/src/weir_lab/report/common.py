@@ -369,16 +369,18 @@ def figure(
 def table_of(panel_figure: Figure, caption: str = "") -> Table:
     """The numbers behind a figure of lines: one row per mark."""
     rows: list[tuple[Entry, ...]] = []
+    labels = dict.fromkeys(panel.x.label for panel in panel_figure.panels)
     for panel in panel_figure.panels:
+        title = panel.title if len(labels) == 1 or not panel.x.label else f"{panel.title}: {panel.x.label}"
         measured = [line for line in panel.lines if line.kind in ("line", "points", "level")]
         for line in measured or [line for line in panel.lines if line.kind == "plain"]:
             for one in line.marks:
                 where: Entry = panel.x.names[round(one.x)] if panel.x.names else Value(one.x)
                 where = "all" if line.kind == "level" else where
-                rows.append((panel.title, line.name, where, Value(one.y, one.low, one.high), one.note))
+                rows.append((title, line.name, where, Value(one.y, one.low, one.high), one.note))
         for bar in panel.bars:
-            rows += [(panel.title, name, bar.label, Value(value), "") for name, value in bar.parts]
-    x, y = panel_figure.panels[0].x.label, panel_figure.panels[0].y.label
+            rows += [(title, name, bar.label, Value(value), "") for name, value in bar.parts]
+    x, y = next(iter(labels)) if len(labels) == 1 else "", panel_figure.panels[0].y.label
     return Table(
         f"{panel_figure.name}-data",
         caption or f"The numbers behind the figure: {panel_figure.title}",

@@ -339,7 +339,10 @@ def _design(study: Study, sweeps: Sequence[SweepReadings]) -> tuple[tuple[str, s
         return (*source, *design_rows(study))
     ends = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
     single = f"; {counts.count(1)} of {count_text(len(counts), 'cell')} with one" if 1 in counts else ""
-    return (*source, *design_rows(study), ("valid runs of a cell", f"{ends}{single}"))
+    # A night makes runs of headline cells longer than planned.
+    lengths = _lengths_text(list(sweeps))
+    longer = () if lengths in ("", f"{study.plan.measured_s:g} s") else (("measured in a valid run", lengths),)
+    return (*source, *design_rows(study), *longer, ("valid runs of a cell", f"{ends}{single}"))
 
 
 def _missing(spec: SectionSpec, sweeps: tuple[SweepReadings, ...], sources: Sources) -> str:
@@ -482,6 +485,12 @@ def _shared_text(sweeps: list[SweepReadings]) -> str:
 
 def _lengths(sweeps: list[SweepReadings]) -> str:
     """``, measured for 5 to 10 s each,``: without warm-up and cool-down; empty where nothing was loaded."""
+    found = _lengths_text(sweeps)
+    return f", measured for {found} each," if found else ""
+
+
+def _lengths_text(sweeps: list[SweepReadings]) -> str:
+    """``5 to 10 s``."""
     found = {
         length
         for one in sweeps
@@ -489,12 +498,8 @@ def _lengths(sweeps: list[SweepReadings]) -> str:
         for run in cell.runs
         if (length := run.run.meta.measured_s or one.study.plan.measured_s)
     }
-    if not found:
-        return ""
-    ends = [f"{one:g}" for one in (min(found), max(found))]
-    return (
-        f", measured for {ends[0]} s each," if ends[0] == ends[1] else f", measured for {ends[0]} to {ends[1]} s each,"
-    )
+    ends = [f"{one:g}" for one in (min(found), max(found))] if found else []
+    return "" if not ends else f"{ends[0]} s" if ends[0] == ends[1] else f"{ends[0]} to {ends[1]} s"
 
 
 def _scale_texts(sweeps: Sequence[SweepReadings]) -> list[str]:

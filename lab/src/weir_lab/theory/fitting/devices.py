@@ -321,10 +321,15 @@ def _errors(fitted: Fitted) -> NDArray[np.float64]:
 
 
 def _between(cells: Sequence[SeenCell], population: int) -> tuple[Device, ...]:
-    """Devices with the times that were counted at this population, or on a straight line in logarithms between the nearest."""
+    """Devices with the times that were counted at this population, or on a straight line in logarithms between the nearest.
+
+    How many there are of each is that of the next larger population: few clients are on fewer machines than there are.
+    """
     sizes = sorted({cell.population for cell in cells})
+    larger = next((size for size in sizes if size >= population), sizes[-1])
+    alike = next(cell for cell in cells if cell.population == larger)
     found = []
-    for place, device in enumerate(cells[0].devices):
+    for place, device in enumerate(alike.devices):
         means = []
         for size in sizes:
             known = [cell.devices[place].service_s for cell in cells if cell.population == size]

@@ -83,6 +83,8 @@ _APART = 1.5
 _OVER, _SAME = 1.1, 1.005
 # A station of which half was tried, and from where on its use is called all of the time.
 _HALF, _ALL = 0.5, 0.995
+# And above this it has lost more than half.
+_MORE = 1.1
 _CPU = {"client": "client CPU quotas", "proxy": "proxy CPU quotas", "server": "memcached CPU quotas"}
 
 
@@ -499,6 +501,11 @@ def _used_before(one: Confirmed) -> str:
     if one.verdict != CONFIRMED or one.more.times != _HALF or one.estimate is None:
         return ""
     share = 1.0 / (2.0 * math.exp(one.estimate.value))
+    if share > _MORE:
+        return (
+            " A station that is used all of the time loses half with half of it; here more is lost, so a request takes more of it then, or "
+            "another one slows down, too."
+        )
     used = "all of the time" if share >= _ALL else f"{100.0 * share:.0f} % of the time"
     return f" A station that is used all of the time loses half with half of it; this change is that of one that was used {used}."
 
