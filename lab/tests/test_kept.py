@@ -159,10 +159,10 @@ def test_what_was_brought_back_is_kept_as_it_was(kept: Path, tmp_path: Path) -> 
         bring_back(kept, root)
 
 
-def test_keeping_over_a_folder_of_something_else_is_refused(kept: Path, tmp_path: Path) -> None:
+def test_keeping_over_a_folder_of_something_else_is_refused(little: Path, tmp_path: Path) -> None:
     """`keep --out records` removed the kept records of all studies, and `--out .` whatever lay there."""
     root = tmp_path / "root"
-    found = bring_back(kept, root)
+    found = bring_back(little, root)
     write_json(root / f"{found.twin['name']}.json", found.twin)
     out = tmp_path / "mine"
     out.mkdir()
@@ -372,16 +372,16 @@ def test_a_change_of_one_value_is_found(proxied: Path, tmp_path: Path) -> None:
     assert planted(proxied, tmp_path / "same", lambda _run: None) == ()
 
 
-def test_records_do_not_go_stale_when_hashes_are_made_otherwise(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_do_not_go_stale_when_hashes_are_made_otherwise(proxied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a run's hash is made of has grown before; kept runs belong to their study all the same."""
     for module in ("records.sharing.unpacking", "report.numbers.readings"):
         monkeypatch.setattr(f"weir_lab.{module}.content_sha256", lambda *given: f"later-{content_sha256(*given)}")
-    assert verify_kept(kept).verified.differences == ()
+    assert verify_kept(proxied).verified.differences == ()
 
 
-def test_records_do_not_go_stale_when_a_report_says_something_else(kept: Path, tmp_path: Path) -> None:
+def test_records_do_not_go_stale_when_a_report_says_something_else(little: Path, tmp_path: Path) -> None:
     """Answers had five sentences, and neither limits nor details."""
-    earlier = shutil.copytree(kept, tmp_path / "earlier")
+    earlier = shutil.copytree(little, tmp_path / "earlier")
     (file,) = earlier.glob("*.json.zst")
     twin = read_kept(file, TWIN)
     assert twin.pop("limits")

@@ -52,6 +52,8 @@ def program(name: str) -> str:
 
 # Who looks all the time takes the processor from those that are waited for.
 LOOK_AGAIN_S = 0.001
+# Between two attempts to connect to a process that starts.
+KNOCK_AGAIN_S = 0.002
 
 
 def eventually(happened: Callable[[], bool], what: str) -> None:
@@ -213,12 +215,12 @@ class Process:
 
     def wait_ready(self, address: Address | SocketPath) -> None:
         """Returns once the process accepts connections; fails with its output if it ended instead."""
-        for _ in range(int(LIVENESS_S / 0.02)):
+        for _ in range(int(LIVENESS_S / KNOCK_AGAIN_S)):
             if address.accepts():
                 return
             try:
                 # Waiting for the child to end is the pause between two attempts.
-                status = self._child.wait(0.02)
+                status = self._child.wait(KNOCK_AGAIN_S)
             except subprocess.TimeoutExpired:
                 continue
             raise AssertionError(f"exit status {status} instead of listening: {self.command}\n{self.output()}")

@@ -214,7 +214,7 @@ def test_without_a_file_there_is_nothing_to_read_again(
 
 
 @pytest.mark.every_engine
-@pytest.mark.parametrize("reloads", [100, pytest.param(1000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("reloads", [50, pytest.param(1000, marks=pytest.mark.long)])
 def test_reloads_under_load_drop_nothing(
     start_configured: StartConfigured,
     servers: list[Memcached],

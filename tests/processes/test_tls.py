@@ -356,7 +356,7 @@ def test_certificates_are_reloaded_without_an_error(
     with Wire(address) as wire:
         wire.store(b"key", b"value")
     with Asking(address, anew=False) as stays, Asking(address, anew=True) as comes:
-        for _ in range(100):
+        for _ in range(50):
             new = authority.issue("new")
             serial = new.serial()
             replace(certificate, new)

@@ -10,6 +10,9 @@ import pytest
 
 from tests.harness.processes import ROOT
 
+# They share the folder of logs.
+pytestmark = pytest.mark.xdist_group("setup")
+
 
 def setup_without(
     folder: Path, *missing: str, part: str = "all", fakes: dict[str, str] | None = None

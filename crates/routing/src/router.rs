@@ -349,6 +349,9 @@ mod tests {
     ];
 
     proptest! {
+        // Each case builds a router of every placement.
+        #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 4, ..ProptestConfig::default() })]
+
         #[test]
         fn keys_at_once_are_placed_as_each_alone_is(
             keys in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..130), 0..40),
