@@ -31,7 +31,7 @@ _CoreList = Annotated[tuple[Annotated[int, Field(ge=0, le=4_095)], ...], Field(m
 
 
 def quota_period_s(cpus: float) -> float:
-    """In how many seconds a machine with a quota of so many CPUs gets its CPU time anew: the shortest period that the kernel takes.
+    """In how many seconds a machine with a quota of this many CPUs gets its CPU time anew: the shortest period that the kernel takes.
 
     >>> quota_period_s(0.2), quota_period_s(2.0)
     (0.005, 0.001)

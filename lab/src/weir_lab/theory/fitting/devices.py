@@ -323,7 +323,7 @@ def _errors(fitted: Fitted) -> NDArray[np.float64]:
 def _between(cells: Sequence[SeenCell], population: int) -> tuple[Device, ...]:
     """Devices with the times that were counted at this population, or on a straight line in logarithms between the nearest.
 
-    How many there are of each is that of the next larger population: few clients are on fewer machines than there are.
+    The number of each is that of the next larger population: a few clients do not fill all machines.
     """
     sizes = sorted({cell.population for cell in cells})
     larger = next((size for size in sizes if size >= population), sizes[-1])
