@@ -17,8 +17,8 @@
 //! request was given up, if the next reply is still that request's, and then after pauses that double. A server that is frozen
 //! answers them all in their turn.
 //!
-//! Questions are lost, too. The first answer is taken for that to the first question whose place comes next, so as many more are asked as stand
-//! there:
+//! Questions are lost, too. The first answer is taken for that to the first question whose place comes next. So as many more are asked as
+//! stand there, up to a bound at once:
 //!
 //! ```text
 //!   asked:       set 1 (lost)   version (lost)   set 2        ┊ version   version
@@ -30,6 +30,9 @@
 
 use crate::servers::part::Part;
 use weir_timing::Instant;
+
+/// How many questions are asked at once at most, so that a server that answers few of them costs little memory.
+pub(super) const QUESTIONS_AT_ONCE_MAX: usize = 32;
 
 /// How often the pause before the next question is doubled.
 const DOUBLINGS_MAX: u32 = 6;

@@ -23,6 +23,7 @@ mod tests;
 use crate::{
     config::Config,
     memory::buffer::{ByteQueue, beyond_idle},
+    servers::in_step::QUESTIONS_AT_ONCE_MAX,
     servers::part::{NewPart, Part, Purpose, Repeated, Sharing},
     servers::twins::{Twin, Twins},
     wire::ids::RequestKey,
@@ -399,11 +400,11 @@ impl Pipeline {
 
     /// How many questions tell by their answers whether the reply comes next, behind those to earlier questions, that a request is owed which
     /// was given up (`in_step.rs`). The first answers are taken for those to the earlier questions; the last must not fit. `None` if no such
-    /// request comes next.
+    /// request comes next; `QUESTIONS_AT_ONCE_MAX` where more would be needed.
     pub(super) fn questions_that_tell(&self) -> Option<usize> {
         let asked = self.parts.iter().take_while(|part| part.purpose() == Purpose::Step).count();
         let next = self.parts.get(asked)?;
-        (next.is_load() && next.request().is_none()).then_some(asked + 1)
+        (next.is_load() && next.request().is_none()).then_some((asked + 1).min(QUESTIONS_AT_ONCE_MAX))
     }
 
     /// How many parts share the message of the head, with it.

@@ -263,6 +263,32 @@ fn a_server_that_swallowed_the_question_too_is_asked_again_though_its_place_come
     assert_eq!(world.server_gets(0), "");
 }
 
+/// It is found all the same: each time those that were lost become fewer.
+#[test]
+fn a_server_that_swallowed_many_questions_is_asked_a_bounded_number_at_once() {
+    let mut world = World::new(1, 1);
+    let client = world.client();
+    world.sets(client, "swallowed");
+    world.pass(TIMEOUT);
+    for _ in 0..40 {
+        world.pass(64 * TIMEOUT);
+        assert_eq!(world.server_gets(0), "version\r\n", "swallowed as well");
+    }
+    world.client_gets(client);
+    world.sets(client, "a");
+    world.pass(1);
+    world.server_says(0, "STORED\r\n");
+    world.pass(TIMEOUT);
+    world.client_gets(client);
+    world.events.clear();
+    for asked in [32, 9] {
+        world.pass(64 * TIMEOUT);
+        assert_eq!(world.server_gets(0), "version\r\n".repeat(asked));
+        world.server_says(0, &"VERSION 1.6.18\r\n".repeat(asked));
+    }
+    assert_eq!(world.events, [Event::Disconnect(slot(0)), Event::Connect(slot(0))]);
+}
+
 #[test]
 fn a_server_whose_lost_request_is_waited_for_is_asked_though_nobody_wants_anything() {
     let mut world = World::new(1, 1);
