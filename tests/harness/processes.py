@@ -52,8 +52,8 @@ def program(name: str) -> str:
 
 # Who looks all the time takes the processor from those that are waited for.
 LOOK_AGAIN_S = 0.001
-# Between two attempts to connect to a process that starts.
-KNOCK_AGAIN_S = 0.002
+# Between two attempts to connect to a process that starts. Sooner, tests freeze servers that a proxy has not met.
+KNOCK_AGAIN_S = 0.02
 
 
 def eventually(happened: Callable[[], bool], what: str) -> None:
