@@ -101,6 +101,21 @@ def test_go_is_asked_for_where_the_tools_of_the_chart_are_missing(
     assert "install Go 1.26 or newer" in said
 
 
+def test_programs_that_are_built_beside_the_rest_are_stopped_when_it_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CARGO_TARGET_DIR", str(tmp_path / "target"))
+    begun = tmp_path / "begun"
+    fakes = {
+        "cargo": f"echo $$ > {begun}.new; mv {begun}.new {begun}; sleep 300",
+        "id": f"until [ -e {begun} ]; do sleep 0.01; done; echo 1000",
+    }
+    status, said = setup_without(tmp_path, "memcached", part="tools", fakes=fakes)
+    assert status == 1
+    assert "setup: not installed: memcached" in said
+    assert not Path("/proc", begun.read_text().strip()).exists()
+
+
 def test_unknown_part_is_refused(tmp_path: Path) -> None:
     status, said = setup_without(tmp_path, "memc", part="everything")
     assert status == 1

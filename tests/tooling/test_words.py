@@ -68,11 +68,6 @@ def check(run_script: RunScript, tmp_path: Path) -> Check:
     return run
 
 
-def test_repository_passes(run_script: RunScript) -> None:
-    done = run_script("check-words")
-    assert (done.returncode, done.stderr) == (0, "")
-
-
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
     [
