@@ -16,7 +16,7 @@ from weir_lab.report.numbers.readings import CellReadings
 from weir_lab.report.numbers.stations import Bound
 from weir_lab.report.page.blocks import Value
 from weir_lab.report.sections.claims.contrasts import AtMaximum
-from weir_lab.report.sections.comparisons.maxima import _against
+from weir_lab.report.sections.comparisons.maxima import _against, _further
 from weir_lab.report.sections.comparisons.plateaus import ends_text, names_text
 from weir_lab.report.sets.results import _by_section, _Found
 from weir_lab.theory.linear import Estimate, Within
@@ -194,6 +194,10 @@ def test_one_level_above_a_limit_decides_whether_a_plateau_is_shown_or_not() -> 
         AtMaximum(rising, None, at_least=True, levels=(level,)),
     )
     assert two[0].p_holds == pytest.approx(2.0 * two[1].p_holds)
+    # Above the upper limit of two a level decides, too; below the lower one it tells nothing.
+    high, low = (Within(Estimate(value, 0.01, 20.0), -math.inf, 0.1) for value in (0.5, -0.5))
+    assert AtMaximum(rising, None, levels=(high, low)).p_fails < 0.01
+    assert AtMaximum(rising, None, levels=(low,)).p_fails == 1.0
     # A plateau that is shown says it by itself.
     shown = AtMaximum(found_of(FLAT), level, at_least=True, levels=(level,))
     assert shown.level_that_decides(0.05) is None
@@ -219,3 +223,9 @@ def test_ours_stands_against_a_printed_value_only_where_the_same_link_is_full() 
     assert round(against.value, 1) == 16.4
     assert _against(found_of(FLAT), 1.0, printed, Bound("server uplinks", 900.0)) == "no link is full"
     assert _against(found_of(FLAT), 1.0, None, link) == "–"
+
+
+def test_a_second_printed_value_stands_below_what_was_measured_and_does_not_repeat_it() -> None:
+    one = cast("Any", SimpleNamespace(workload="reads", name="16 readers"))
+    row = _further(one, 216, Printed((), 500.0, None, "648 clients"), "no link is full", 0.4)
+    assert row[3:] == ("as above", "", "", "", Value(500.0, digits=0), "no link is full", "648 clients", "", "", "")

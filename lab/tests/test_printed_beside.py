@@ -63,12 +63,13 @@ measured_s = 60.0
 """
 
 
-def sweeps(root: Path, *names: str, text: str = "") -> dict[str, SweepReadings]:
+def sweeps(root: Path, *names: str, text: str = "", truth: Truth | None = None) -> dict[str, SweepReadings]:
     """The named sweeps of the small study, and nothing else of it."""
     study_set = take_files(DATA / "small.set.toml", root)
     if text:
         (root / "studies" / "t-full.toml").write_text(text)
-    write_whole(root, study_set, Truth(), leave_out=tuple(set(study_set.files) - {f"{name}.toml" for name in names}))
+    left_out = tuple(set(study_set.files) - {f"{name}.toml" for name in names})
+    write_whole(root, study_set, truth or Truth(), leave_out=left_out)
     return {name: read_cells(f"{name}.toml", root / name) for name in names}
 
 
@@ -274,6 +275,23 @@ def counted_on_the_wire(folder: Path, sent: dict[str, int]) -> None:
             requests = sum(one["requests"] for one in load["operations"].values())
             cpu["machines"] = {machine: {"sent_bytes": size * requests} for machine, size in sent.items()}
             (run / "cpu.json").write_text(json.dumps(cpu))
+
+
+def test_of_two_limits_a_level_above_the_upper_one_decides_where_no_maximum_is_shown(tmp_path: Path) -> None:
+    """“332 % of the printed one, and the maximum is no less” stood beside “cannot tell whether it reaches that within 10 %”."""
+    sweep = sweeps(tmp_path, "t-direct", truth=Truth(links=False))["t-direct"]
+
+    def answer(value: float) -> tuple[str, str]:
+        args: dict[str, str | float] = {"value": value, "percent": 10.0, "links": False}
+        claim = Claim(name="x", claim="What clients reach.", rule="reaches", at={"write_ratio": 0.0}, args=args)
+        (found,) = judge_set([Held(claim, Task(spec("baseline"), (sweep,), (), ""))])  # type: ignore[arg-type]
+        return found.verdict, found.evidence
+
+    verdict, evidence = answer(1_000.0)
+    assert verdict == "does not hold", evidence
+    assert "and the maximum is no less; it holds within 90 to 110 %" in evidence
+    # It may lie anywhere above the largest level.
+    assert answer(1e6)[0] == answer(sweep.cells[-1].mean_throughput)[0] == "cannot tell"
 
 
 def test_claims_compare_with_what_links_carry_by_the_bytes_that_were_counted(tmp_path: Path) -> None:

@@ -69,6 +69,14 @@ def test_a_tier_above_seventy_percent_that_is_not_to_limit_is_named(tmp_path: Pa
     assert quota_text(run, ["proxy"]) == "of their quotas: client 80 % (ABOVE 70 %), proxy 95 % (limits), server 50 %"
 
 
+def test_a_tier_that_may_limit_and_has_room_is_not_said_to_limit(tmp_path: Path) -> None:
+    """“proxy 60 %: limits, as in the study” stood on S1's page."""
+    report = made(tmp_path, 'all = ["proxy"]', {**QUOTAS, "proxy-0": 0.8})
+    full = next(one for one in report.sections if one.name == "full")
+    table = next(one for one in full.blocks if isinstance(one, Table) and one.name == "full-quotas")
+    assert ("proxy", "may limit, as in the study; did not") in {(str(row[1]), str(row[4])) for row in table.rows}
+
+
 def test_where_every_tier_keeps_below_the_page_says_so_and_without_quotas_nothing(tmp_path: Path) -> None:
     report = made(tmp_path / "wide", 'all = ["proxy"]', {**QUOTAS, "client-0": 0.5})
     assert any("every tier that should not limit used at most 70 %" in one for one in report.limits)

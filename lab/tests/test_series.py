@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 from weir_lab.report.sections.traces import PARTS
-from weir_lab.theory.stats import change_along, mean_along
+from weir_lab.theory.stats import change_along, mean_along, together
 
 SEED = 20161113
 HOUR = 3_600
@@ -74,3 +74,29 @@ def test_a_wave_tells_nothing_of_a_change() -> None:
 def test_too_few_values_are_refused(function: object, values: list[float]) -> None:
     with pytest.raises(ValueError, match="at least"):
         function(values)  # type: ignore[operator]
+
+
+def test_what_moves_a_series_correlates_and_what_is_only_as_slow_does_not_more_than_by_chance() -> None:
+    rng = np.random.default_rng(SEED)
+    cause = np.cumsum(rng.standard_normal(HOUR))
+    found = together(10_000.0 - 50.0 * cause + 100.0 * rng.standard_normal(HOUR), cause, 60)
+    assert found is not None
+    assert found.correlation < -0.99
+    assert found.explained == found.correlation**2
+    seconds = rng.standard_normal(HOUR)
+    quick = together(seconds + 0.5 * rng.standard_normal(HOUR), seconds, 60)
+    assert quick is not None
+    assert quick.correlation > 0.85
+    assert abs(quick.shifted) < 0.1
+    # Two slow series that have nothing to do with each other: what they have at no shift they have at others, too.
+    apart = [
+        together(np.cumsum(rng.standard_normal(HOUR)), np.cumsum(rng.standard_normal(HOUR)), 60) for _ in range(100)
+    ]
+    assert all(one is not None and abs(one.correlation) < 2.0 * abs(one.shifted) for one in apart)
+
+
+def test_series_that_are_short_or_flat_have_no_correlation() -> None:
+    assert together([1.0, 2.0, 3.0] * 50, [1.0] * 150, 10) is None
+    assert together([1.0, 2.0, 3.0], [1.0, 2.0, 3.0], 60) is None
+    with pytest.raises(ValueError, match="equal length"):
+        together([1.0, 2.0], [1.0, 2.0, 3.0], 1)

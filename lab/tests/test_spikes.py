@@ -19,7 +19,17 @@ from weir_lab.records.sharing.unpacking import seconds_of_plain
 from weir_lab.records.windows import Window
 from weir_lab.report.sections import traces
 from weir_lab.report.sections.claims.rules import _longer_text
-from weir_lab.report.sections.traces import CANNOT_TELL, DRIFTS, STABLE, Steadiness, _merged, spikes_of, steadiness
+from weir_lab.report.sections.traces import (
+    CANNOT_TELL,
+    DRIFTS,
+    STABLE,
+    Steadiness,
+    _alike_point,
+    _merged,
+    goes_with,
+    spikes_of,
+    steadiness,
+)
 from weir_lab.theory.linear import Estimate, Within
 from weir_lab.theory.stats import Spike, coincidences, find_spikes
 
@@ -146,6 +156,34 @@ def test_spikes_of_a_run_are_held_against_the_same_second_of_the_machine() -> No
     assert found.kinds_text == "2 down; unusual in the same second: quota in 1, and nothing in 1"
     short = Steadiness(windows[:100], 1.0, 0.0, -1.0, 1.0, 0.0, 0.0)
     assert spikes_of(cast("Reading", run), short) is None
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_what_throughput_goes_with_second_by_second_is_said(held: bool) -> None:
+    """The control's throughput spread by 24 %, nearly all of it the time for which the server's quota held it; no page said so."""
+    rng = np.random.default_rng(6)
+    stalled_ns = rng.uniform(0.1e9, 0.5e9, HOUR)
+    rates = 20_000.0 * (1.0 - stalled_ns / 1e9 if held else np.ones(HOUR)) * (1.0 + 0.02 * rng.standard_normal(HOUR))
+    # What the quota takes of a second it takes at any time in it, so that 50 ms more or less change little.
+    sums = np.cumsum(np.concatenate([[0.0], stalled_ns]))
+    looks = [Glance(10**9 * n, 0, 0, 0, (n, 250_000 * n), {"server-0": int(sums[n])}) for n in range(HOUR + 1)]
+    run = SimpleNamespace(
+        run=SimpleNamespace(seconds=seconds_of(5 * 10**7, 2, looks)),  # the lab looks 50 ms later
+        load=SimpleNamespace(measured=SimpleNamespace(start_unix_ns=0)),
+    )
+    windows = tuple(Window(float(n), 1.0, int(rate), int(1e9), None) for n, rate in enumerate(rates))
+    found = goes_with(cast("Reading", run), Steadiness(windows, 1.0, 0.0, -1.0, 1.0, 0.0, 0.0))
+    assert {name for name, one in found.items() if one is None} == {"steal", "other processes", "slow cores"}
+    assert found["quota"] is not None
+    points = _alike_point("hour", found)
+    if not held:
+        assert abs(found["quota"].correlation) < 0.1
+        assert points == []
+        return
+    assert found["quota"].correlation < -0.95
+    assert points[0].startswith(
+        "Second by second, throughput of hour goes with the time for which a CPU quota held its machine (correlation −0.99 ("
+    )
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ CAPTIONS = list(csv.DictReader((Path(__file__).parent / "oracles" / "figures.csv
 SHOWN_BY = {
     "throughput": {"throughput"},
     "both": {"throughput", "response"},
-    "response": {"response", "response-get", "response-set", "scalability"},
+    "response": {"response", "response-get", "response-set", "scalability", "percentiles", "percentiles-get"},
     "percentiles": {"percentiles"},
     "proxy": {"proxy"},
     "queue-service": {"queue-service"},

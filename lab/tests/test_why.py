@@ -98,11 +98,19 @@ def test_clients_that_wait_for_replies_bound_what_twice_of_a_station_brings() ->
 def test_a_model_above_the_bound_does_not_say_what_is_full_then() -> None:
     """“At most 4,115” stood before a model that said 4,225, and named another station."""
     found = Twice("client uplinks", 48, 3463.0, 0.0139, 4225.0, 0.0114, "proxy uplinks", simulated=True)
-    said = _modelled(found, 4115.0)
+    said = _modelled(found, 4115.0, 3480.0)
     assert said.startswith("The model says 4,225 requests/s then, +2.67 % above this bound")
     assert "proxy uplinks" not in said
-    assert "then the proxy uplinks would be the fullest" in _modelled(found, 4300.0)
-    assert _modelled(found, 3800.0) == _modelled(None, 3800.0) == ""
+    assert "then the proxy uplinks would be the fullest" in _modelled(found, 4300.0, 3480.0)
+    assert _modelled(found, 3800.0, 3480.0) == _modelled(None, 3800.0, 3480.0) == ""
+
+
+def test_a_model_that_misses_what_was_measured_tells_nothing_of_twice_a_station() -> None:
+    """“+62.2 %, where the CPUs of this machine are full” stood beside a model that said +100 %, over 19 % less than was measured."""
+    found = Twice("proxy CPU quotas", 240, 13_214.0, 0.0182, 26_428.0, 0.0091, "proxy CPU quotas")
+    assert _modelled(found, 26_601.0, 16_398.0) == (
+        "The model tells nothing of twice the proxy CPU quotas: it has 13,214 requests/s here, −19.4 % against what was measured."
+    )
 
 
 @pytest.mark.parametrize(

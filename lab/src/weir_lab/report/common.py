@@ -45,6 +45,7 @@ __all__ = [
     "Task",
     "binned",
     "by_workload",
+    "cell_name",
     "cell_words",
     "design_rows",
     "figure",
@@ -195,6 +196,11 @@ def cell_words(cell: CellReadings, without: str = "") -> str:
     return ", ".join(
         level_words(name, level) for name, level in cell.cell.levels if name != without and name not in none
     )
+
+
+def cell_name(cell: CellReadings) -> str:
+    """The same, and the name of a cell that has no levels: a trace."""
+    return cell_words(cell) or cell.cell.name
 
 
 def level_words(name: str, level: object) -> str:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
 
 from weir_lab.report.numbers.interval_doubts import basis_texts
 from weir_lab.report.numbers.readings import Reading
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from weir_lab.theory.stats import Interval
 
 __all__ = [
+    "at_equal_blocks",
     "basis_of",
     "cell_key",
     "change_between",
@@ -112,10 +115,12 @@ def _model(cell: CellReadings, value: Callable[[Reading], float | None]) -> LogM
     return _model_of(cell.among, value) if cell.among and min(cell.of(value)) > 0.0 else None
 
 
-def basis_of(cells: Sequence[CellReadings]) -> str:
+def basis_of(
+    cells: Sequence[CellReadings], name_of: Callable[[CellReadings], str] = lambda cell: cell.cell.name
+) -> str:
     """What intervals of throughput and mean response time of these cells rest on; empty where there is no error to judge by."""
     models = {"throughput": model_of(cells, throughput_of), "mean response time": model_of(cells, response_of)}
-    names = {cell_key(cell): cell.cell.name for cell in cells}
+    names = {cell_key(cell): name_of(cell) for cell in cells}
     return ". ".join(basis_texts({name: model for name, model in models.items() if model is not None}, names))
 
 
@@ -141,6 +146,28 @@ def change_between(
 ) -> Change | None:
     """One change, with an interval for it alone."""
     return changes_between(cells, [(base, cell)], value)[0]
+
+
+def at_equal_blocks(cells: Sequence[CellReadings], value: Callable[[Reading], float | None]) -> dict[Key, float]:
+    """The mean over all blocks of what the linear model has for a cell in each, in the unit of the value: quotients are its changes.
+
+    Empty without blocks in the model, and where every block has every cell: then plain means say it. A cell that no block connects with
+    the others is left out.
+    """
+    model = model_of(cells, value)
+    if model is None or not model.blocked or model.fit.complete:
+        return {}
+    fit, layout = model.fit, model.fit.layout
+    # A block's columns are those of all of its runs.
+    blocks = np.unique(layout.columns, axis=0) @ fit.coefficients
+    found = {}
+    for key, mean in zip(layout.cells, fit.means.tolist(), strict=True):
+        try:
+            fit.level_here(key)
+        except LayoutError:
+            continue
+        found[cast("Key", key)] = float(np.exp(mean + blocks).mean())
+    return found
 
 
 def equal_speed(cells: Sequence[CellReadings]) -> LogModel | None:

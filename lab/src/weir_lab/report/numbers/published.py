@@ -110,6 +110,6 @@ def _workload(row: Row) -> tuple[tuple[str, Level], ...]:
 def _quoted(row: Row) -> Printed:
     threads = row.get("read_threads") or row.get("threads_per_pool") or "0"
     reported = [f"{row['total_clients']} clients", row.get("note"), row.get("experiment")]
-    where = ", ".join(one for one in reported if one)
+    where = ", ".join(one.replace("_", " ") for one in reported if one)
     clients = int(row["total_clients"] or 0) or None
     return Printed((("readers", int(threads)),), float(row["value"]), None, where, clients)

@@ -37,6 +37,7 @@ from weir_lab.report.page.charts import LOOKS, Axis, Bar, Line, Mark, Panel
 from weir_lab.report.printed_times import distributions_beside, means_beside, stages_beside
 from weir_lab.report.sections.comparisons.drawn import alike_text, printed_lines
 from weir_lab.report.sections.comparisons.maxima import knee_of, knees_table, maxima_table, maximum_over
+from weir_lab.report.sections.comparisons.over_servers import crowd_points, crowd_table
 from weir_lab.report.sections.comparisons.plateaus import names_text, stops_of
 from weir_lab.report.sections.comparisons.queued import queue_grows, queued
 from weir_lab.report.sections.comparisons.summaries import study_tables
@@ -79,12 +80,17 @@ def build(task: Task) -> list[Block]:
         figures += [_stages(task, drawn_own), stage_histograms(task, maximum_over(task, own))]
     maxima = maxima_table(task, lines)
     tables: list[Block | None] = [maxima, *study_tables(task)]
-    behind: list[Block | None] = [knees_table(task, own), _laws(task, own), _stations(task, own)]
+    behind: list[Block | None] = [
+        crowd_table(task, own),
+        knees_table(task, own),
+        _laws(task, own),
+        _stations(task, own),
+    ]
     cells = [cell for one in own for cell in one.cells]
     behind += [stages_beside(task, cells), means_beside(task, cells), distributions_beside(task, cells)]
     return [
         *_sentences(task, own),
-        *with_tables([*tables, *figures, *behind, _log2(task, maximum_over(task, own).cell)]),
+        *with_tables([*tables, *figures, *behind, _log2(task, maximum_over(task, own))]),
     ]
 
 
@@ -493,6 +499,7 @@ def _stations(task: Task, lines: Sequence[Series]) -> Table:
 
 def _sentences(task: Task, lines: Sequence[Series]) -> list[Text]:
     points = [_stop_sentence(stop) for stop in stops_of(task)]
+    points += crowd_points(task, lines)
     points += [_beside_sentence(task, one) for one in series_of(task) if one.event]
     cells = [cell for one in lines for cell in one.cells]
     worst = max(cells, key=lambda cell: abs(_law(cell)))
@@ -567,8 +574,9 @@ def _law(cell: CellReadings) -> float:
     return sum(found) / len(found)
 
 
-def _log2(task: Task, cell: CellReadings) -> Table | None:
+def _log2(task: Task, maximum: Maximum) -> Table | None:
     """The distribution as the generators of the studies printed it: cumulative, by powers of two."""
+    cell = maximum.cell
     merged = cell.merged(lambda run: run.times)
     if merged is None:
         return None
@@ -581,7 +589,8 @@ def _log2(task: Task, cell: CellReadings) -> Table | None:
             break
     return Table(
         f"{task.spec.name}-log2",
-        f"Cumulative distribution of the response time at the maximum ({cell_words(cell)}), all runs together.",
+        f"Cumulative distribution of the response time at the {'maximum' if maximum.shown else 'largest mean'} ({cell_words(cell)}), "
+        "all runs together.",
         ("Up to (µs)", "Requests (%)"),
         tuple(rows),
         folded=True,

@@ -19,7 +19,15 @@ from weir_lab.report.common import (
     stage_bar,
     with_tables,
 )
-from weir_lab.report.numbers.comparing import change_between, changes_between, outside_of, response_of, throughput_of
+from weir_lab.report.numbers.comparing import (
+    at_equal_blocks,
+    cell_key,
+    change_between,
+    changes_between,
+    outside_of,
+    response_of,
+    throughput_of,
+)
 from weir_lab.report.numbers.maxima import listed
 from weir_lab.report.numbers.readings import OPERATION_NAMES, operation_s, operation_times, stage_times
 from weir_lab.report.oracles import read_table
@@ -28,7 +36,7 @@ from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
 from weir_lab.report.printed_times import distributions_beside, quartiles_beside
 from weir_lab.report.sections.comparisons.over_servers import servers_points, servers_table
 from weir_lab.theory.stats import FALSE_DISCOVERIES, benjamini_hochberg
-from weir_lab.theory.units import change_text, count_text
+from weir_lab.theory.units import change_text, count_text, number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -43,6 +51,10 @@ __all__ = ["build_replication", "build_writes", "conclusions", "relative_rows", 
 
 _QUARTILES = (25.0, 50.0, 75.0, 95.0)
 _OPERATIONS = ("get", "set")
+_BESIDE = ", beside what the study printed (other machines and links: only the pattern can be compared)"
+_ALONE = " among all comparisons of the page; taken alone, {} would have one"
+# From such a difference of a cell's mean at equal blocks from its plain mean on, in percent, the page says that blocks were not alike.
+_BLOCKS_DIFFER = 5.0
 
 
 def build_replication(task: Task) -> list[Block]:
@@ -89,7 +101,7 @@ def build_writes(task: Task) -> list[Block]:
         ),
         _stages_over_writes(task, cells),
         _relative(task, cells),
-        _set_percentiles(task, cells),
+        *(_percentiles(task, cells, name) for name in _OPERATIONS),
         _sides(task, cells),
     ]
     return [
@@ -112,8 +124,8 @@ def replication_summary(task: Task) -> str:
 
 
 def writes_summary(task: Task) -> str:
-    """What more writes do to throughput, at the fewest servers without copies."""
-    return f"{task.spec.title}: {' '.join(_writes_points(list(task.first.cells))[:1])}"
+    """What more writes do to throughput, at the most servers with the most copies."""
+    return f"{task.spec.title}: {' '.join(_writes_points(list(task.first.cells))[-1:])}"
 
 
 def _servers(cells: Sequence[CellReadings]) -> list[int]:
@@ -277,6 +289,7 @@ def _sides(task: Task, cells: Sequence[CellReadings]) -> Figure | None:
 
 def _cells_table(task: Task, cells: Sequence[CellReadings]) -> Table:
     rows: list[tuple[Entry, ...]] = []
+    equal = at_equal_blocks(cells, throughput_of)
     for cell in cells:
         settings = cell.settings
         outside = cell.of(outside_of)
@@ -286,6 +299,7 @@ def _cells_table(task: Task, cells: Sequence[CellReadings]) -> Table:
                 Value(settings.replicas),
                 Value(100 * settings.write_ratio, digits=0),
                 level_value(cell, throughput_of, digits=0),
+                *([_equal_entry(equal.get(cell_key(cell)))] if equal else []),
                 *(level_value(cell, operation_s(name), 1e3) for name in _OPERATIONS),
                 over(cell.of(lambda run: 100 * run.law_deviation), signed=True),
                 over(outside, 1e3, signed=True) if outside else "–",
@@ -294,10 +308,48 @@ def _cells_table(task: Task, cells: Sequence[CellReadings]) -> Table:
         )
     return Table(
         f"{task.spec.name}-cells",
-        "All cells: means over runs with 95 % intervals. Law: response time against N / X. Outside: the clients' mean less the proxy's.",
-        ("S", "R", "Writes (%)", "X (requests/s)", "GET (ms)", "SET (ms)", "Law (%)", "Outside (ms)", "Runs"),
+        f"All cells: means over runs with 95 % intervals. {_EQUAL if equal else ''}Law: response time against N / X. Outside: the clients' "
+        "mean less the proxy's.",
+        (
+            "S",
+            "R",
+            "Writes (%)",
+            "X (requests/s)",
+            *(["X at equal blocks"] if equal else []),
+            "GET (ms)",
+            "SET (ms)",
+            "Law (%)",
+            "Outside (ms)",
+            "Runs",
+        ),
         tuple(rows),
     )
+
+
+_EQUAL = (
+    "Equal blocks: the mean over all blocks of the night of what the linear model, from which changes come, has for the cell in each; "
+    "blocks were not equally fast, and not every block has every cell. "
+)
+
+
+def _equal_entry(found: float | None) -> Entry:
+    return Value(found, digits=0) if found is not None else "–"
+
+
+def _blocks_point(cells: Sequence[CellReadings]) -> list[str]:
+    """That plain means and changes within blocks may differ, where they do; the table of all cells has both."""
+    equal = at_equal_blocks(cells, throughput_of)
+    off = {
+        cell: 100.0 * (equal[cell_key(cell)] / cell.mean_throughput - 1.0) for cell in cells if cell_key(cell) in equal
+    }
+    if not off or max(map(abs, off.values())) < _BLOCKS_DIFFER:
+        return []
+    worst = max(off, key=lambda cell: abs(off[cell]))
+    return [
+        f"Blocks of the night were not equally fast, and cells have not all the same blocks: the mean of {_setting_text(worst)} is "
+        f"{number(worst.mean_throughput, 0)} requests/s, and {number(equal[cell_key(worst)], 0)} at equal blocks. Changes are within "
+        "blocks, so they can differ from the quotient of two means."
+    ]
 
 
 def _effects(task: Task, cells: Sequence[CellReadings], *, over_writes: bool) -> Table | None:
@@ -378,7 +430,7 @@ def _changes_text(effects: Sequence[_Effect]) -> str:
     if not any(one.shown for one in effects) and len(effects) > 1:
         changes = "; ".join(f"{one.name} {change_text(one.change)}" for one in effects)
         alone = [one.name for one in effects if one.change.low > 0.0 or one.change.high < 0.0]
-        return f"{changes}; no difference is shown" + (f", but for {listed(alone)} alone" if alone else "")
+        return f"{changes}; no difference is shown" + (_ALONE.format(listed(alone)) if alone else "")
     return "; ".join(f"{one.name} {change_text(one.change)}{_not_shown(one)}" for one in effects)
 
 
@@ -387,7 +439,8 @@ def _by_servers(cells: Sequence[CellReadings]) -> dict[str, list[CellReadings]]:
 
 
 def _replication_sentences(cells: Sequence[CellReadings]) -> list[Text]:
-    return [Text("What the data say:", (*_replication_points(cells), *servers_points(cells)))]
+    points = (*_replication_points(cells), *servers_points(cells), *_blocks_point(cells))
+    return [Text("What the data say:", points)]
 
 
 def _replication_points(cells: Sequence[CellReadings]) -> list[str]:
@@ -476,26 +529,30 @@ def _relative(task: Task, cells: Sequence[CellReadings]) -> Figure | None:
         if marks:
             lines.append(Line(label, tuple(marks), LOOKS[place % len(LOOKS)]))
     panel = Panel("SET", _percent_axis(cells), Axis("SET response time (times the base)"), tuple(lines))
-    text = method(cells, "bars are 95 % Welch intervals on the ratio to the smallest share of writes of the same line")
+    text = method(
+        cells, "bars are 95 % intervals, within blocks, of the ratio to the smallest share of writes of the same line"
+    )
     return figure(task, "relative", "SET response time relative to the fewest writes", [panel], text)
 
 
-def _set_percentiles(task: Task, cells: Sequence[CellReadings]) -> Figure | None:
-    panels = []
+def _percentiles(task: Task, cells: Sequence[CellReadings], operation: str) -> Figure | None:
+    """Of one operation over the share of writes, a panel for each number of servers and replicas."""
+    panels, of = [], OPERATION_NAMES[operation]
     for label, group in _groups(cells).items():
         lines = []
         for place, percent in enumerate(_QUARTILES):
             marks = []
             for cell in group:
-                times = cell.merged(lambda run: run.operation_times("set"))
+                times = cell.merged(operation_times(operation))
                 value = times.percentile(percent) if times is not None else None
                 if value is not None:
                     marks.append(Mark(100 * cell.settings.write_ratio, value / 1e6, note="all runs"))
             if marks:
                 lines.append(Line(f"{percent:g} %", tuple(marks), LOOKS[place]))
-        panels.append(Panel(f"SET, {label}", _percent_axis(group), Axis("Response time (ms)"), tuple(lines)))
-    text = "Percentiles of the response time of SETs at the clients, all runs of a cell."
-    return figure(task, "percentiles", "Percentiles of SETs over the share of writes", panels, text)
+        panels.append(Panel(f"{of}, {label}", _percent_axis(group), Axis("Response time (ms)"), tuple(lines)))
+    text = f"Percentiles of the response time of {of}s at the clients, all runs of a cell."
+    name = "percentiles" if operation == "set" else f"percentiles-{operation}"
+    return figure(task, name, f"Percentiles of {of}s over the share of writes", panels, text)
 
 
 def relative_rows(cells: Sequence[CellReadings]) -> list[tuple[CellReadings, Value]]:
@@ -520,23 +577,27 @@ def _relative_table(task: Task, cells: Sequence[CellReadings]) -> Table:
     for cell, value in relative_rows(cells):
         settings = cell.settings
         found = printed.get((settings.servers, settings.replicas, round(100 * settings.write_ratio, 6)))
+        beside = (Value(found, digits=2) if found is not None else "–",) if printed else ()
         rows.append(
             (
-                Value(settings.servers), Value(settings.replicas), Value(100 * settings.write_ratio, digits=0), value,
-                Value(found, digits=2) if found is not None else "–",
+                Value(settings.servers),
+                Value(settings.replicas),
+                Value(100 * settings.write_ratio, digits=0),
+                value,
+                *beside,
             )
-        )  # fmt: skip
+        )
     return Table(
         f"{task.spec.name}-relative",
-        "Throughput relative to the base case (fewest servers, no copies, fewest writes), with 95 % Welch intervals on the ratio, "
-        "beside what the study printed (other machines and links: only the pattern can be compared).",
-        ("S", "R", "Writes (%)", "Relative X", "Printed"),
+        "Throughput relative to the base case (fewest servers, no copies, fewest writes), by changes within blocks with 95 % intervals "
+        "that hold together" + (_BESIDE if printed else "; the study printed no such table") + ".",
+        ("S", "R", "Writes (%)", "Relative X", *(["Printed"] if printed else [])),
         tuple(rows),
     )
 
 
 def _writes_sentences(cells: Sequence[CellReadings]) -> list[Text]:
-    return [Text("What the data say:", (*_writes_points(cells), *_best_and_worst(cells)))]
+    return [Text("What the data say:", (*_writes_points(cells), *_best_and_worst(cells), *_blocks_point(cells)))]
 
 
 def _best_and_worst(cells: Sequence[CellReadings]) -> list[str]:

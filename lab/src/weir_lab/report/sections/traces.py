@@ -1,4 +1,7 @@
-"""Stability over time: throughput, response time and its spread per window, with drift, spread, the interactive law, and spikes."""
+"""Stability over time: throughput, response time and its spread per window, with drift, spread, the interactive law, and spikes.
+
+And what of the machine throughput goes with, second by second.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,18 @@ from weir_lab.report.common import Task, figure, with_tables
 from weir_lab.report.numbers.maxima import listed
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
-from weir_lab.theory.stats import change_along, coincidences, find_spikes, mser5
+from weir_lab.theory.stats import change_along, coincidences, find_spikes, mser5, together
 from weir_lab.theory.stats.spikes import FACTOR, LEAST, REACH
 from weir_lab.theory.units import count_text, number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from weir_lab.report.numbers.readings import CellReadings, Reading, SweepReadings
     from weir_lab.report.page.blocks import Block, Entry
-    from weir_lab.theory.stats import Spike
+    from weir_lab.theory.stats import Spike, Together
 
 __all__ = [
     "CANNOT_TELL",
@@ -38,6 +41,7 @@ __all__ = [
     "Steadiness",
     "build",
     "conclusions",
+    "goes_with",
     "spikes_of",
     "steadiness",
     "summary",
@@ -62,6 +66,18 @@ _WANDERS = 2.0
 # What a spike is held against, and from when on that is called unusual. Steal and other processes are shares of all cores' time, a quota is
 # the share of the second for which it held a machine, and slow cores took so much longer for the yardstick.
 _CAUSES = {"steal": 0.02, "other processes": 0.05, "quota": 0.05, "slow cores": 0.15}
+_CAUSE_WORDS = {
+    "steal": "the time that the virtual machine was not given",
+    "other processes": "the time of other processes",
+    "quota": "the time for which a CPU quota held its machine",
+    "slow cores": "how long the yardstick's work took",
+}
+
+# Correlations with the machine's seconds: shifts by a minute or more are chance. What explains a quarter of the variance, and correlates
+# twice as much as at any of these shifts, is said to go with throughput.
+_SHIFT_S = 60
+_EXPLAINS = 0.25
+_TIMES_CHANCE = 2.0
 
 
 @dataclass(frozen=True)
@@ -164,6 +180,7 @@ def build(task: Task) -> list[Block]:
     figures: list[Block | None] = []
     rows: list[tuple[Entry, ...]] = []
     spikes: list[tuple[Entry, ...]] = []
+    alike_rows: list[tuple[Entry, ...]] = []
     points = []
     for sweep, cell, width_s in _drawn(task):
         found = steadiness(cell.runs[0], width_s)
@@ -184,6 +201,10 @@ def build(task: Task) -> list[Block]:
         if seen is not None:
             spikes.append(_spike_row(name, seen))
             points.append(_spike_point(name, seen))
+        alike = goes_with(run, found) if width_s == 1 else {}
+        if alike:
+            alike_rows.append((name, *(_alike_entry(alike, cause) for cause in _CAUSES)))
+            points += _alike_point(name, alike)
     if not rows:
         return [Text("No run is long enough for windows.")]
     table = Table(
@@ -210,6 +231,8 @@ def build(task: Task) -> list[Block]:
         tuple(rows),
     )
     tables = [table, *([_spike_table(task, spikes)] if spikes else [])]
+    if alike_rows:
+        tables.append(_together_table(task, alike_rows))
     return [Text("What the data say:", tuple(points)), *with_tables([*tables, *figures])]
 
 
@@ -294,13 +317,14 @@ def _bursts(spikes: Sequence[Spike]) -> int:
 
 
 def _causes(run: Reading, windows: Sequence[Window]) -> dict[str, list[float]]:
-    """What the machine did in the second in which each window began, by the clock of both."""
+    """What the machine did in the second in which the middle of each window lies, by the clock of both."""
     seconds = run.run.seconds
     if seconds is None or not seconds.length_us:
         return {}
     ahead_s = (run.load.measured.start_unix_ns - seconds.start_unix_ns) / 1e9
-    begins = [ahead_s + window.start_s for window in windows]
-    places = np.clip(np.searchsorted(seconds.starts_s, begins, side="right") - 1, 0, len(seconds.length_us) - 1)
+    # The lab begins to look a little after the load is measured: of two seconds the one that has more of the window.
+    middles = [ahead_s + window.start_s + window.length_s / 2.0 for window in windows]
+    places = np.clip(np.searchsorted(seconds.starts_s, middles, side="right") - 1, 0, len(seconds.length_us) - 1)
     length = np.maximum(1.0, np.array(seconds.length_us, dtype=float))
     whole = length * seconds.cores
     pieces = np.array(seconds.piece_ns, dtype=float)
@@ -356,6 +380,57 @@ def _spike_point(name: str, seen: Spikes) -> str:
     if not seen.sizes:
         return f"{name} has no spike."
     return f"{name} has {count_text(len(seen.sizes), 'spike')}, {number(seen.per_hour, 1)} an hour: {seen.kinds_text}."
+
+
+def goes_with(run: Reading, found: Steadiness) -> dict[str, Together | None]:
+    """Throughput of windows of a second against each thing of the machine in the same second; ``None`` for what never changed.
+
+    Warm-up is left out, and so is what was not recorded.
+    """
+    windows = found.windows[found.cut :]
+    rates = [window.throughput_rps for window in windows]
+    return {name: together(rates, column, _SHIFT_S) for name, column in _causes(run, windows).items()}
+
+
+def _goes(one: Together) -> bool:
+    return one.explained >= _EXPLAINS and abs(one.correlation) >= _TIMES_CHANCE * abs(one.shifted)
+
+
+def _alike_entry(alike: Mapping[str, Together | None], cause: str) -> Entry:
+    if cause not in alike:
+        return "not recorded"
+    found = alike[cause]
+    return _alike_text(found) if found is not None else "never changed"
+
+
+def _alike_text(one: Together) -> str:
+    """The correlation, and behind it that by chance: ``−0.99 (+0.12)``."""
+    values = (Value(value, digits=2, signed=True).text for value in (one.correlation, one.shifted))
+    return "{} ({})".format(*values)
+
+
+def _alike_point(name: str, alike: Mapping[str, Together | None]) -> list[str]:
+    """What explains most of it, if anything does."""
+    going = {cause: one for cause, one in alike.items() if one is not None and _goes(one)}
+    if not going:
+        return []
+    ordered = sorted(going.items(), key=lambda pair: -pair[1].explained)
+    parts = [f"{_CAUSE_WORDS[cause]} (correlation {_alike_text(one)})" for cause, one in ordered]
+    return [
+        f"Second by second, throughput of {name} goes with {listed(parts)}; in parentheses the correlation furthest from 0 at shifts of a "
+        "minute or more, which is chance."
+    ]
+
+
+def _together_table(task: Task, rows: Sequence[tuple[Entry, ...]]) -> Table:
+    return Table(
+        f"{task.spec.name}-together",
+        "What throughput goes with, second by second: its correlation with what the machine did in the same second, from −1 to +1, "
+        f"and in parentheses the one furthest from 0 when seconds are shifted by {_SHIFT_S} s or more, which is chance. The quota is that "
+        "which held its machine longest. It does not say which is the cause.",
+        ("Trace", *_CAUSES),
+        tuple(rows),
+    )
 
 
 def _widths(task: Task, sweep: SweepReadings) -> list[int]:

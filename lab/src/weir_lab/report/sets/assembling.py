@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from weir_lab.design import Study, load_study
 from weir_lab.design.whole.sets import sweep_folder
 from weir_lab.errors import ReportError
-from weir_lab.report.common import Task, cell_words, design_rows, with_tables
+from weir_lab.report.common import Task, cell_name, cell_words, design_rows, with_tables
 from weir_lab.report.numbers.comparing import basis_of
 from weir_lab.report.numbers.readings import SweepReadings, read_cells
 from weir_lab.report.numbers.stations import links_off
@@ -240,7 +240,7 @@ def _section(
     check = quota_check(study_set, task) if task is not None and blocks else None
     if check is not None:
         blocks.append(check.table)
-    basis = basis_of([cell for sweep in sweeps for cell in sweep.cells]) if blocks else ""
+    basis = basis_of([cell for sweep in sweeps for cell in sweep.cells], cell_name) if blocks else ""
     if basis:
         blocks.append(Text(f"What the intervals rest on: {basis}.", note=True))
     note = _note(sweeps + events)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from weir_lab.design.whole.sets import HEADLINES
 from weir_lab.records.tables.quotas import USED_MAX, above, quota_shares
-from weir_lab.report.common import cell_words, series_of
+from weir_lab.report.common import cell_name, cell_words, series_of
 from weir_lab.report.numbers.maxima import maximum_of
+from weir_lab.report.numbers.stations import FULL
 from weir_lab.report.page.blocks import Table, Value
 from weir_lab.theory.units import count_text, number
 
@@ -52,8 +53,8 @@ def quota_check(study_set: StudySet, task: Task) -> QuotaCheck | None:
         is_above = bool(above({tier: share}, limiting))
         if is_above:
             high.append(f"{tier} {number(100 * share, 1)} % at {cell_words(cell)}")
-        verdict = "limits, as in the study" if tier in limiting else "ABOVE" if is_above else "below"
-        rows.append((file, tier, Value(100 * share, digits=0), cell.cell.name, verdict))
+        verdict = _verdict(share) if tier in limiting else "ABOVE" if is_above else "below"
+        rows.append((file, tier, Value(100 * share, digits=0), cell_name(cell), verdict))
     table = Table(
         f"{task.spec.name}-quotas",
         f"Check of CPU quotas: the largest share of its quota that a tier used in any counted run of the {len(looked)} headline cells. "
@@ -64,6 +65,11 @@ def quota_check(study_set: StudySet, task: Task) -> QuotaCheck | None:
         folded=not high,
     )
     return QuotaCheck(table, len(looked), tuple(high))
+
+
+def _verdict(share: float) -> str:
+    """Of a tier that may use all of its quota, as in the study."""
+    return "limits, as in the study" if share >= FULL else "may limit, as in the study; did not"
 
 
 def quota_limits(checks: Sequence[QuotaCheck]) -> tuple[str, ...]:

@@ -4,7 +4,8 @@ The unit of replication is the run, never the window inside a run: windows of on
 too short (docs/measure/method.md has the numbers). By question:
 
 ``intervals``    how well do we know the mean of a cell? Student's t on run means; variance components
-``series``       the same of parts of one run, which follow each other and may be alike: their mean, and their change along a line
+``series``       the same of parts of one run, which follow each other and may be alike: their mean, their change along a line, and
+                 whether two series go together
 ``stopping``     how many runs? the stop rule, the two-stage plan, sample sizes; intervals that hold at every look
 ``adjusting``    p values of several tests made side by side (comparisons of cells are `theory.linear`'s)
 ``warmup``       where does the steady state begin? MSER-5 with its guards
@@ -33,7 +34,7 @@ from weir_lab.theory.stats.placement import (
     statistical_distance,
 )
 from weir_lab.theory.stats.ratios import ratio_of
-from weir_lab.theory.stats.series import AlongSeries, change_along, mean_along
+from weir_lab.theory.stats.series import AlongSeries, Together, change_along, mean_along, together
 from weir_lab.theory.stats.spikes import Spike, coincidences, find_spikes
 from weir_lab.theory.stats.stopping import Decision, StopRule, running_half_widths, runs_for_precision, sample_size
 from weir_lab.theory.stats.warmup import Truncation, mser5, warmup_cut
@@ -45,6 +46,7 @@ __all__ = [
     "Interval",
     "Spike",
     "StopRule",
+    "Together",
     "Truncation",
     "Uniformity",
     "VarianceComponents",
@@ -66,6 +68,7 @@ __all__ = [
     "same_shares",
     "sample_size",
     "statistical_distance",
+    "together",
     "variance_components",
     "warmup_cut",
 ]

@@ -57,9 +57,9 @@ class AtMaximum:
     A curve that may go on beyond its last level has no maximum yet, but its maximum is no less than that level: where a question asks
     whether it is ``at_least`` something, that may hold.
 
-    The same is true of every level. So where a question has one limit alone, one level that is shown to lie above it decides, whether the
-    plateau is shown or not. ``levels`` are questions with this limit, one for each level; Bonferroni's bound is for having had the choice
-    of them, and of the plateau beside them (`OF_LEVELS`).
+    The same is true of every level. So one level that is shown to lie above the only limit, or above the upper one of two, decides,
+    whether the plateau is shown or not. ``levels`` are questions with this limit, one for each level; Bonferroni's bound is for having had
+    the choice of them, and of the plateau beside them (`OF_LEVELS`).
     """
 
     maximum: Maximum

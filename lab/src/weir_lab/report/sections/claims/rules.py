@@ -29,7 +29,7 @@ Where ``slower_with``, ``same_with`` and rules of shapes ask for a response time
 ``at`` keeps the cells with these settings. A factor is changed alone: cells are compared in pairs that have every other factor at the same
 level, and the contrast is the mean over these pairs. ``low`` and ``high`` name levels of the factor, its ends without them. The maximum is
 that of `maximum_of`, and takes at least two levels; a section of one cell has that cell.
-Where a rule has one limit, one level above it decides, too (`AtMaximum`).
+Where a rule has one limit, one level above it decides, too; of two limits one above the upper, where no plateau is shown (`AtMaximum`).
 """
 
 from __future__ import annotations
@@ -149,13 +149,16 @@ def _asked_of_maximum(
     """Whether the maximum over a number lies between two limits, on logarithms; ``what`` names the number, ``by`` says what it goes by."""
     logs = _log_mean(task, maximum)
     ratio = None if logs is None else Estimate(logs.value - math.log(against), logs.standard_error, logs.freedom)
-    # Of a limit on each side a level tells nothing: it may lie below the maximum.
-    levels = _levels_against(task, cells, against) if math.isinf(low) or math.isinf(high) else {}
+    # Of a limit on each side a level tells something above the upper one: the maximum, which is no less, lies above it, too. Where a
+    # plateau is shown its mean is the maximum, and single levels of it may lie above.
+    one_limit = math.isinf(low) or math.isinf(high)
+    levels = _levels_against(task, cells, against) if one_limit or not maximum.shown else {}
+    floor = low if math.isinf(high) else -math.inf
     question = AtMaximum(
         maximum,
         None if ratio is None else Within(ratio, low, high),
         at_least=math.isinf(high),
-        levels=tuple(Within(one, low, high) for one in levels.values()),
+        levels=tuple(Within(one, floor, high) for one in levels.values()),
     )
     whole = f"{rate(against)}{f' requests/s, {by}' if by else ''}"
 

@@ -81,6 +81,8 @@ _STAYS = 0.1
 _APART = 1.5
 # A model may lie above the bound by what both are uncertain by; up to here they say the same.
 _OVER, _SAME = 1.1, 1.005
+# One that is off by more than this in what was measured tells nothing of what was not.
+_OFF = 0.1
 # A station of which half was tried, and from where on its use is called all of the time.
 _HALF, _ALL = 0.5, 0.995
 # And above this it has lost more than half.
@@ -215,7 +217,7 @@ def _point(place: _Place, confirmed: Sequence[Confirmed], margins: Margins, with
         said.append(bounded)
         near = place.line is not None and _range_of(place.line) < _APART
         modelled = None if near else twice_at((place.sweep,), cell, margins, limit.station)
-        said.append(_modelled(modelled, bound))
+        said.append(_modelled(modelled, bound, cell.mean_throughput))
     said.append(place.twice)
     said += [_said(one, limit.station, place) for one in confirmed]
     known = [one.more.changes for one in (*confirmed, *without)]
@@ -226,9 +228,20 @@ def _point(place: _Place, confirmed: Sequence[Confirmed], margins: Margins, with
     return " ".join(one for one in said if one)
 
 
-def _modelled(found: Twice | None, bound: float) -> str:
-    """What the model says of twice the station; nothing where it is far above what can be had, and how that is where it is a little."""
-    if found is None or found.throughput_then_per_s > _OVER * bound:
+def _modelled(found: Twice | None, bound: float, measured: float) -> str:
+    """What the model says of twice the station; nothing where it is far above what can be had, and how that is where it is a little.
+
+    Where the model is far off what was measured, that alone is said: a change of what it says tells nothing of this system.
+    """
+    if found is None:
+        return ""
+    off = found.throughput_per_s / measured - 1.0
+    if abs(off) > _OFF:
+        return (
+            f"The model tells nothing of twice the {found.station}: it has {rate(found.throughput_per_s)} requests/s here, "
+            f"{signed_percent(100.0 * off)} % against what was measured."
+        )
+    if found.throughput_then_per_s > _OVER * bound:
         return ""
     if found.throughput_then_per_s > _SAME * bound:
         above = signed_percent(100.0 * (found.throughput_then_per_s / bound - 1.0))

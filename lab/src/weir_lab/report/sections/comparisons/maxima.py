@@ -40,7 +40,11 @@ def maxima_table(task: Task, lines: Sequence[Series]) -> Table:
         bound = tightest_of(cell, one.sweep.study.topology.built_links) if one.sweep.links_built else None
         fitting = [found for found in printed_of(task) if not one.event and found.fits(cell)]
         printed: list[Printed | None] = [*fitting] or [None]
-        for found in printed:
+        for place, found in enumerate(printed):
+            if place:
+                # What was measured stands once; further printed values of the same settings stand below it.
+                rows.append(_further(one, cell.settings.clients, found, _against(maximum, speed, found, bound), speed))
+                continue
             rows.append(
                 (
                     one.workload,
@@ -90,6 +94,12 @@ def maxima_table(task: Task, lines: Sequence[Series]) -> Table:
         ),
         tuple(rows),
     )
+
+
+def _further(one: Series, clients: int, found: Printed | None, against: Entry, speed: float) -> tuple[Entry, ...]:
+    ours: tuple[Entry, ...] = (one.workload, one.name, Value(clients), "as above", "", "", "")
+    printed: tuple[Entry, ...] = (Value(found.throughput, digits=0), against, found.where) if found else ("–", "–", "–")
+    return (*ours, *printed, "", *(("", "") if speed != 1.0 else ()))
 
 
 def _against(maximum: Maximum, speed: float, printed: Printed | None, link: Bound | None) -> Entry:

@@ -163,6 +163,8 @@ def _maxima(whole: Whole, part: Part) -> list[Maximum]:
     speed = speed_of(part)
     found: dict[tuple[str, str], Maximum] = {}
     for workload, series, clients, value, how, _ in part.rows("maxima", _COLUMNS):
+        if (workload, series) in found:
+            continue
         if not all(isinstance(one, dict) for one in (clients, value)) or not isinstance(how, str):
             raise RecordError(
                 f"{whole.path}: the maxima of {part.name} are not those of this version. Build the report again with `weir-lab study "
@@ -170,9 +172,8 @@ def _maxima(whole: Whole, part: Part) -> list[Maximum]:
             )
         mean = float(value["value"])
         interval = Interval(mean, float(value.get("low", mean)), float(value.get("high", mean)), 1, _LEVEL)
-        found.setdefault(
-            (workload, series),
-            Maximum(workload, series, int(clients["value"]), interval.scaled(1.0 / speed), how.startswith("shown")),
+        found[workload, series] = Maximum(
+            workload, series, int(clients["value"]), interval.scaled(1.0 / speed), how.startswith("shown")
         )
     return list(found.values())
 
