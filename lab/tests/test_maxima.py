@@ -77,6 +77,24 @@ def test_a_loud_level_that_has_the_largest_mean_is_not_left_out() -> None:
     assert found.knee_text == f"cannot tell: {found.why_not}"
 
 
+def test_a_series_that_a_slow_machine_leaves_as_it_is_is_judged_by_its_own_runs() -> None:
+    """Fifteen levels of one reader were within 3 % of each other, and blocks in which 64 readers were half as fast hid that."""
+    rng = np.random.default_rng(8)
+    quiet = cells_of({clients: [*rates, *rates] for clients, rates in FLAT.items()})
+    machine = rng.uniform(0.5, 1.5, 10)
+    loud = cells_of({clients: (9_000.0 * machine * rng.uniform(0.9, 1.1, 10)).tolist() for clients in (7, 25, 97, 193)})
+    for cell in quiet:
+        object.__setattr__(cell, "among", (*quiet, *loud))
+    found = maximum_of(quiet, MARGIN)
+    assert found.text.startswith("582 requests/s (58")
+    assert found.knee_text == "between N = 6 and N = 24"
+    # Too few runs of its own: the others' have to do.
+    few = cells_of({clients: rates[:2] for clients, rates in FLAT.items()})
+    for cell in few:
+        object.__setattr__(cell, "among", (*few, *loud))
+    assert not maximum_of(few, MARGIN).shown
+
+
 def test_a_level_with_one_run_is_not_judged_and_takes_back_a_plateau_that_it_lies_above() -> None:
     found = found_of({**FLAT, 288: [580.0], 384: [581.0]})
     assert found.shown

@@ -1,9 +1,10 @@
 """The maximum of some cells: the fewest clients that are shown to reach the plateau, and the plateau's throughput. Start with `maximum_of`.
 
-The rule is `theory.linear.plateau_of`, over the linear model of all runs of the sweeps; its margin stands in the set file. Levels with one
-run are not judged. Where no level is shown to reach the plateau, one loud level may be why: a level at the far end whose mean is not the
-largest. Such levels are left out, the most clients first and at most a third of them, and what is said is then said of the others.
-Whatever is left out for this is named beside the maximum, and one that lies above it by more than the margin takes it back.
+The rule is `theory.linear.plateau_of`, over the linear model of the cells' own runs, if they leave enough degrees of freedom: what slows
+other cells of the sweeps may leave these as they are. Else it is the model of all runs of the sweeps. The margin stands in the set file.
+Levels with one run are not judged. Where no level is shown to reach the plateau, one loud level may be why: a level at the far end whose
+mean is not the largest. Such levels are left out, the most clients first and at most a third of them, and what is said is then said of the
+others. Whatever is left out for this is named beside the maximum, and one that lies above it by more than the margin takes it back.
 
 Where the most clients that were measured are alone on the plateau, it may be none: there is no maximum then.
 
@@ -35,6 +36,8 @@ _TIMES_MAX = 1000.0
 # Of the levels by clients, so much may be left out at the far end.
 _LEFT_OUT_SHARE_MAX = 1.0 / 3.0
 _ALPHA = 0.05
+# With so many degrees of freedom cells are judged by their own runs: from here on a t quantile is little larger than a normal one.
+_OWN_FREEDOM_MIN = 15
 # More levels than this are counted, not named.
 _NAMED_MAX = 3
 # A mean this much below the plateau is said to fall.
@@ -164,7 +167,7 @@ def more_text(times: float, runs: int) -> str:
     """How much more data would tell, in runs of each level where it is known how many there are."""
     if times > _TIMES_MAX:
         return "what was found lies at the limit itself: if that is the true value, no number of runs would tell"
-    return f"some {wanted_runs(times, runs)} runs of each level in place of {runs} would tell in 4 of 5 studies"
+    return f"some {wanted_runs(times, runs)} runs of each level in place of {runs} would tell in 4 of 5 such studies"
 
 
 def maximum_of(cells: Sequence[CellReadings], margin_percent: float) -> Maximum:
@@ -181,8 +184,7 @@ def _maximum_of(cells: tuple[CellReadings, ...], margin_percent: float) -> Maxim
         return Maximum(largest, (largest,), level_of(largest, throughput_of), None, lone=lone)
     judged = [cell for cell in ordered if len(cell.runs) > 1]
     single = tuple(cell for cell in ordered if len(cell.runs) < 2)
-    among = list({id(one): one for cell in ordered for one in (cell, *cell.among)}.values())
-    model = model_of(among, throughput_of)
+    model = _model(ordered)
     if model is None or len(judged) < 2 or len(_clients(judged)) < min(2, len(_clients(ordered))):
         return Maximum(largest, (), None, None, single=single)
     share, first = 1.0 - margin_percent / 100.0, None
@@ -207,6 +209,14 @@ def _maximum_of(cells: tuple[CellReadings, ...], margin_percent: float) -> Maxim
             below = _below(model, kept, on, share)
             return Maximum(on[0], on, found.value, found, below, beyond, single, lone=lone, up_to=up_to)
     return Maximum(largest, (), None, first, single=single)
+
+
+def _model(cells: Sequence[CellReadings]) -> LogModel | None:
+    """Of their own runs, if these are enough; else of all runs of their sweeps, whose blocks and errors are taken to be theirs, too."""
+    own = model_of(cells, throughput_of)
+    if own is not None and own.fit.freedom >= _OWN_FREEDOM_MIN:
+        return own
+    return model_of(list({id(one): one for cell in cells for one in (cell, *cell.among)}.values()), throughput_of)
 
 
 def _clients(cells: Sequence[CellReadings]) -> list[int]:
