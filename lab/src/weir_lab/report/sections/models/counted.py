@@ -67,16 +67,17 @@ def devices_of(cell: CellReadings, sweep: SweepReadings) -> tuple[tuple[Device, 
     return tuple(found), tuple(missing)
 
 
-def built_delays(testbed: TestbedRecord | None) -> tuple[float, float]:
+def built_delays(testbed: TestbedRecord | None, path: RequestPath = RequestPath.PROXY) -> tuple[float, float]:
     """Delays in seconds that the testbed gives every request: outside (to the proxy and back to the client), inside (servers and back).
 
-    A machine's delay is that of what it receives. Of a tier whose machines differ the shortest counts: it is certain.
+    A machine's delay is that of what it receives. Of a tier whose machines differ the shortest counts: it is certain. A sweep may have
+    both paths on one testbed: what goes directly meets no proxy.
     """
     least: dict[str, float] = {}
     for machine in testbed.machines if testbed is not None else []:
         tier, delay = machine.name.partition("-")[0], (machine.delay_ms or 0.0) / 1e3
         least[tier] = min(delay, least.get(tier, delay))
-    proxy = least.get("proxy", 0.0)
+    proxy = least.get("proxy", 0.0) if path is RequestPath.PROXY else 0.0
     return proxy + least.get("client", 0.0), proxy + least.get("server", 0.0)
 
 

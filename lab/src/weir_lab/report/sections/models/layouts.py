@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from weir_lab.design import Engine, RequestPath
 from weir_lab.report.common import OF_PROXIES, level_name, workload_name
 from weir_lab.report.numbers.comparing import level_of, response_of, throughput_of
-from weir_lab.report.sections.models.counted import built_delays, devices_of
+from weir_lab.report.sections.models.counted import SHARED, built_delays, devices_of
 from weir_lab.report.sections.models.open_stations import held_s, workers_of
 from weir_lab.report.sections.models.words import no_miss
 from weir_lab.theory.fitting.devices import WORKERS, SeenCell, fit_devices, twice_of
@@ -146,8 +146,9 @@ class LayoutFit:
         )
 
     def twice(self, predicted: Predicted, station: str) -> Twice | None:
-        """What twice of a station would do in a cell, by what predicts that cell; ``None`` without a network, or without such a station."""
-        if self.fitted is None or station not in predicted.solved.utilization:
+        """What twice of a station would do in a cell, by what predicts that cell; ``None`` where no network tells."""
+        # Other users of this machine's CPUs, such as the delay device, are no stations, and would be full sooner.
+        if self.fitted is None or station == SHARED or station not in predicted.solved.utilization:
             return None
         population = predicted.cell.settings.population
         system = self.fitted.system(population, predicted.workers or None)
@@ -217,7 +218,8 @@ def _fit(layout: Layout, margins: Margins) -> LayoutFit:
     if any(cell.workers is not None and cell.held_s is None for cell in kept.values()):
         notes["the proxies' stamps are missing in some cells: how long a worker is held is not fitted there"] = None
     try:
-        fitted = fit_devices(list(kept.values()), built_delays(layout.sweep.testbed))
+        path = next(iter(layout.cells.values())).settings.path
+        fitted = fit_devices(list(kept.values()), built_delays(layout.sweep.testbed, path))
     except ValueError as error:
         return LayoutFit(layout, None, (), tuple(notes), f"no network could be fitted: {error}")
     simulated = not fitted.shows_what_it_saw and worst_simulated(fitted, _SIMULATED) < _BETTER * fitted.worst_seen

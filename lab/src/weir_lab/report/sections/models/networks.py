@@ -90,8 +90,8 @@ def total(fits: Sequence[LayoutFit]) -> str:
     return (
         f"Of {count_text(len(held), 'cell')} in {count_text(layouts, 'layout')} that the networks of queues did not see, "
         f"{near} {'lies' if near == 1 else 'lie'} within {THROUGHPUT_PERCENT:g} % of throughput and {RESPONSE_PERCENT:g} % of response "
-        f"time, and {both} ({number(100.0 * both / len(held), 0)} %) {'is' if both == 1 else 'are'} shown to by "
-        f"{'its' if both == 1 else 'their'} intervals: throughput {tally_text([one.x_meeting for one in held])}; response time "
+        f"time by {'its mean' if near == 1 else 'their means'}; the intervals of {both} ({number(100.0 * both / len(held), 0)} %) lie "
+        f"within both: throughput {tally_text([one.x_meeting for one in held])}; response time "
         f"{tally_text([one.r_meeting for one in held])}."
     )
 
@@ -115,7 +115,7 @@ def _too_wide(held: Sequence[Predicted]) -> str:
     wide = sum(low is not None and high is not None and 100.0 + high > most * (100.0 + low) for low, high in ends)
     if not wide:
         return ""
-    which = f"{wide} of the {count_text(len(held), 'cell')} held out could be shown to be met by no prediction"
+    which = f"In {wide} of the {count_text(len(held), 'cell')} held out no prediction could be shown to be met"
     return (
         f"{which}: the interval of the throughput is wider than ±{THROUGHPUT_PERCENT:g} %. That tells about the runs, and not about the "
         "model."
@@ -140,7 +140,8 @@ def _form(fit: LayoutFit) -> str:
     """Where product form does not show what it was fitted to: by how much, and what predicts instead."""
     if fit.fitted is None or fit.fitted.shows_what_it_saw:
         return ""
-    worst = f"Product form misses cells that it was fitted to, by up to {number(fit.fitted.worst_seen, 1)} times the tolerance"
+    times = number(fit.fitted.worst_seen, 1)
+    worst = f"Product form misses cells that it was fitted to, by up to {times} times the tolerance, on logarithms"
     if fit.simulated:
         return f" {worst}; the simulation predicts."
     return f" {worst}, and so does the simulation."
