@@ -48,7 +48,7 @@ def build(task: Task) -> list[Block]:
     fit = equal_speed([cell for one in lines for cell in one.cells])
     return [
         Text("What the data say:", tuple(_points(task, lines, fit))),
-        *with_tables([_changes(task, lines, fit), _figure(task, lines)]),
+        *with_tables([_changes(task, lines, fit), _figure(task, lines), _spent_table(task, lines)]),
         _levels(task, lines),
     ]
 
@@ -183,7 +183,7 @@ def _speed(cell: CellReadings) -> Entry:
 
 def _points(task: Task, lines: Sequence[Series], fit: LogModel | None) -> list[str]:
     points = []
-    how = ", at equal speed of the machine" if fit else ""
+    equal = ", at equal speed of the machine" if fit else ""
     compared = _compared(lines)
     pairs = [(row.base, row.cell) for row in compared]
     changes: Sequence[Change | None] = (
@@ -197,17 +197,101 @@ def _points(task: Task, lines: Sequence[Series], fit: LogModel | None) -> list[s
             found = maximum_of(one.cells, task.margins.maximum)
             parts.append(f"{one.name} {'maximum ' if found.shown else ''}{found.text}")
         points.append(f"{workload.capitalize()}: {'; '.join(parts)}.")
-    points += _hops(lines)
+    points += _hops(lines) + _spent_points(lines)
     reported: dict[tuple[str, str, str], list[str]] = {}
     for row, change in zip(compared, changes, strict=True):
         if change is not None:
             clients = count_text(row.cell.settings.clients, "client")
             reported.setdefault((row.workload, row.name, row.against), []).append(f"{change_text(change)} at {clients}")
     points += [
-        f"{workload.capitalize()}, throughput of {name} against {against}{how}: {'; '.join(found)}."
+        f"{workload.capitalize()}, throughput of {name} against {against}{equal} (intervals that hold together, for "
+        f"{count_text(len(compared), 'change')}): {'; '.join(found)}."
         for (workload, name, against), found in reported.items()
     ]
     return points if fit is None else [*points, _slope_text(fit)]
+
+
+_SPENT = {Role.CLIENT: "clients", Role.PROXY: "proxy", Role.SERVERS: "servers", Role.NETWORK: "delay device"}
+
+
+class _Spent(NamedTuple):
+    """CPU time per request in microseconds at the most clients: in all, and of each role that tells its own."""
+
+    workload: str
+    name: str
+    way: str
+    clients: int
+    whole: float
+    roles: dict[Role, float]
+
+
+def _spent(lines: Sequence[Series]) -> list[_Spent]:
+    found = []
+    for workload, group in by_workload(lines).items():
+        most = max(cell.settings.clients for one in group for cell in one.cells)
+        for one in group:
+            cell = _at(one, most)
+            whole = cell.of(_whole_s) if cell is not None else []
+            if cell is None or not whole:
+                continue
+            known = {role: cell.of(lambda run, role=role: run.cpu_s(role)) for role in _SPENT}  # type: ignore[misc]
+            roles = {role: 1e6 * sum(values) / len(values) for role, values in known.items() if values}
+            way = "directly" if cell.settings.path is RequestPath.DIRECT else f"through {one.name}"
+            found.append(_Spent(workload, one.name, way, most, 1e6 * sum(whole) / len(whole), roles))
+    return found
+
+
+def _whole_s(run: Reading) -> float | None:
+    """What the whole machine spent on a request, other programs left out where they are known."""
+    cpu = run.run.cpu
+    return None if cpu is None else (cpu.busy_ns - (cpu.others_ns or 0)) / cpu.interval_ns / run.throughput
+
+
+def _spent_points(lines: Sequence[Series]) -> list[str]:
+    """What a request costs this machine with each subject: where processors limit, throughput is its CPU time over that."""
+    found = _spent(lines)
+    points = []
+    for workload in dict.fromkeys(one.workload for one in found):
+        own = [one for one in found if one.workload == workload]
+        parts = [
+            f"{number(one.whole, 1)} µs {one.way}"
+            + (f" ({number(one.roles[Role.PROXY], 1)} of them in the proxy)" if Role.PROXY in one.roles else "")
+            for one in own
+        ]
+        if len(own) > 1:
+            clients = count_text(own[0].clients, "client")
+            points.append(
+                f"{workload.capitalize()}, at {clients} a request costs this machine, in CPU time, {listed(parts)}. Where its CPUs are "
+                "full, throughput is what they have in a second, divided by that."
+            )
+    return points
+
+
+def _spent_table(task: Task, lines: Sequence[Series]) -> Table | None:
+    found = _spent(lines)
+    if not found:
+        return None
+    rows: list[tuple[Entry, ...]] = []
+    for one in found:
+        roles = [Value(one.roles[role], digits=1) if role in one.roles else "–" for role in _SPENT]
+        rest = max(0.0, one.whole - sum(one.roles.values()))
+        rows.append(
+            (one.workload, one.name, Value(one.clients), Value(one.whole, digits=1), *roles, Value(rest, digits=1))
+        )
+    return Table(
+        f"{task.spec.name}-spent",
+        "CPU time of a request by who spent it, in µs, mean over runs at the most clients. Rest: the kernel outside of these processes "
+        "(interrupts, network), the yardstick, and the lab itself.",
+        (
+            "Workload",
+            "Subject",
+            "Clients",
+            "In all",
+            *(f"{name.capitalize()} (µs)" for name in _SPENT.values()),
+            "Rest",
+        ),
+        tuple(rows),
+    )
 
 
 def _hops(lines: Sequence[Series]) -> list[str]:
