@@ -67,9 +67,9 @@ def test_what_more_threads_and_clients_cost_is_said_where_quotas_are_full(monkey
     used(monkeypatch, 1.0)
     lines = [line(16, FEW), line(64, MANY)]
     crew, clients, why = crowd_points(TASK, lines)
-    assert crew.startswith("reads, from 16 to 64 readers per server at 216 clients: throughput −25.")
+    assert crew.startswith("Reads, from 16 to 64 readers per server at 216 clients: throughput −25.")
     assert ", from 20.6 to 27.7 µs" in crew
-    assert clients.startswith("reads, from 72 to 648 clients with 64 readers per server: throughput −")
+    assert clients.startswith("Reads, from 72 to 648 clients with 64 readers per server: throughput −")
     assert "divided by that of a request" in why
     found = crowd_table(TASK, lines)
     assert isinstance(found, Table)
@@ -91,7 +91,7 @@ def test_nothing_is_said_where_quotas_have_room_or_throughput_does_not_fall(monk
     # One that differs in more than its crew is no step of it, and a level with one run is not judged.
     other = line(64, {72: 14_000.0, 216: 13_000.0, 648: 7_000.0}, servers=3)
     assert [one.partition(":")[0] for one in crowd_points(TASK, [lines[0], other])][:1] == [
-        "reads, from 72 to 648 clients with 64 readers per server"
+        "Reads, from 72 to 648 clients with 64 readers per server"
     ]
 
 

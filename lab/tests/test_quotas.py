@@ -51,7 +51,10 @@ def made(root: Path, limiting: str, quotas: dict[str, float]) -> Report:
 
 def test_a_tier_above_seventy_percent_that_is_not_to_limit_is_named(tmp_path: Path) -> None:
     report = made(tmp_path, 'all = ["proxy"]', QUOTAS)
-    (said,) = [one for one in report.limits if "quotas" in one]
+    built_in, said = [one for one in report.limits if "quotas" in one]
+    assert built_in.startswith(
+        "CPU quotas were chosen so that the proxy can limit, as in the study: where it does, that is built in"
+    )
     assert said.startswith("Tiers that are not to limit used more than 70 % of their CPU quotas: client ")
     # One decimal: “used more than 70 %: proxy 70 %” was read as a contradiction.
     assert re.search(r": client (79|80)\.\d % at ", said)

@@ -25,6 +25,7 @@ from weir_lab.report.sections.traces import (
     STABLE,
     Steadiness,
     _alike_point,
+    _held_most,
     _merged,
     goes_with,
     spikes_of,
@@ -153,6 +154,7 @@ def test_spikes_of_a_run_are_held_against_the_same_second_of_the_machine() -> No
     assert (found.open, found.with_cause("quota"), found.with_cause("steal")) == (1, 1, 0)
     assert found.per_hour == pytest.approx(2.0)
     assert found.bursts == 2
+    assert found.reach == pytest.approx(0.15, abs=0.02), "five standard deviations of 3 %"
     assert found.kinds_text == "2 down; unusual in the same second: quota in 1, and nothing in 1"
     short = Steadiness(windows[:100], 1.0, 0.0, -1.0, 1.0, 0.0, 0.0)
     assert spikes_of(cast("Reading", run), short) is None
@@ -175,14 +177,15 @@ def test_what_throughput_goes_with_second_by_second_is_said(held: bool) -> None:
     found = goes_with(cast("Reading", run), Steadiness(windows, 1.0, 0.0, -1.0, 1.0, 0.0, 0.0))
     assert {name for name, one in found.items() if one is None} == {"steal", "other processes", "slow cores"}
     assert found["quota"] is not None
-    points = _alike_point("hour", found)
+    points = _alike_point("hour", found, _held_most(cast("Reading", run)))
     if not held:
         assert abs(found["quota"].correlation) < 0.1
         assert points == []
         return
     assert found["quota"].correlation < -0.95
     assert points[0].startswith(
-        "Second by second, throughput of hour goes with the time for which a CPU quota held its machine (correlation −0.99 ("
+        "Second by second, throughput of hour goes with the time for which a CPU quota held its machine (mostly server-0, correlation "
+        "−0.99 ("
     )
 
 
@@ -213,7 +216,7 @@ def test_a_spike_of_one_window_stays_in_a_drawing_of_merged_windows() -> None:
 def test_of_one_trace_more_runs_would_tell_nothing_and_a_longer_one_might() -> None:
     """“Some 487 runs of each level in place of 1 would tell” stood behind a verdict on an hour."""
     wide = Within(Estimate(-1.0, 2.0, 20.0), -5.0, 5.0)
-    assert _longer_text([wide], 0.05) == "; a trace some 3 times as long would tell in 4 of 5 studies"
+    assert _longer_text([wide], 0.05) == "; a trace some 3 times as long would tell in 4 of 5 such studies"
     assert _longer_text([Within(Estimate(-1.0, 0.5, 20.0), -5.0, 5.0)], 0.05) == ""
     assert "no longer trace would tell" in _longer_text([Within(Estimate(5.0, 2.0, 20.0), -5.0, 5.0)], 0.05)
     far = Within(Estimate(-1.0, 36.0, 20.0), -5.0, 5.0)

@@ -10,7 +10,13 @@ import pytest
 
 from weir_lab.design import RequestPath
 from weir_lab.report.numbers.stations import Usage
-from weir_lab.report.sections.claims.why import _modelled, _said, _sent_by_clients, _twice
+from weir_lab.report.sections.claims.why import (
+    _lost_more,
+    _modelled,
+    _said,
+    _sent_by_clients,
+    _twice,
+)
 from weir_lab.theory.fitting.devices import Twice
 from weir_lab.theory.linear import Estimate
 
@@ -124,6 +130,32 @@ def test_half_of_a_station_says_how_much_it_was_used(left: float, used: str) -> 
     assert said.endswith(f"loses half with half of it; this change is that of one that was used {used}.")
     one.verdict = "cannot tell"
     assert "was used" not in _said(one, "workers", place(3050.0))
+
+
+def test_where_half_of_a_quota_loses_more_than_half_twice_is_no_bound_and_its_cost_is_said() -> None:
+    """“At most +100 %” stood before runs in which half of the quota lost 69 %: a request took 1.6 times the CPU time then."""
+
+    def costs(throughput: float, cpu_us: float) -> Any:
+        found = cell(throughput)
+        found.of = lambda value: [value(SimpleNamespace(cpu_s=lambda _role: cpu_us / 1e6))]
+        return found
+
+    one = changed("confirmed", costs(11_098.0, 32.4), costs(3_414.0, 52.7))
+    one.more.changes, one.more.times, one.changed_text = "proxy CPU quotas", 0.5, "half the proxy CPU quotas"
+    one.estimate = Estimate(math.log(0.311), 0.05, 20.0)
+    assert _lost_more(one)
+    said = _said(one, "proxy CPU quotas", place(11_100.0))
+    assert said.endswith(
+        "here more is lost: a request takes 32.4 µs of the proxies' CPU time, and 52.7 µs with half the quotas."
+    )
+    quota = Usage("proxy CPU quotas", 1.0, "")
+    twice, _ = _twice([quota], quota.station, 11_098.0, None, dearer=True)
+    assert twice == (
+        "With twice the proxy CPU quotas throughput is about 22,196 requests/s (+100 %) if a request takes as much of them as now. "
+        "With half of them it takes more, so it may take less then."
+    )
+    one.estimate = Estimate(math.log(0.5), 0.05, 20.0)
+    assert not _lost_more(one)
 
 
 def test_workers_that_the_station_holds_are_let_go_with_it() -> None:

@@ -123,7 +123,7 @@ def summary(task: Task) -> str:
         wanted, there = (sorted(one[place] for one in known) for place in (0, 1))
         runs = f"{there[0]}" if there[0] == there[-1] else f"{there[0]} to {there[-1]}"
         missing = {
-            f"some {wanted[0]} to {wanted[-1]} runs of each level in place of {runs} would tell in 4 of 5 studies": None
+            f"some {wanted[0]} to {wanted[-1]} runs of each level in place of {runs} would tell in 4 of 5 such studies": None
         }
     parts += [f"a largest mean is no maximum yet: {reason}" for reason in missing]
     return f"{task.spec.title}: {'; '.join(parts)}."
@@ -515,7 +515,8 @@ def _stop_sentence(stop: Stop) -> str:
     """Where some series stop: their maxima as the table has them, the lead's time and knee, and what limits."""
     maximum, lead = stop.maximum, stop.lead
     links = lead.sweep.study.topology.built_links if lead.sweep.links_built else None
-    limit = bottleneck(usages(maximum.cell, links), queue_grows=queue_grows(lead))
+    grows = {queue_grows(one) for one in stop.series}
+    limit = bottleneck(usages(maximum.cell, links), queue_grows=grows.pop() if len(grows) == 1 else None)
     time = f"a mean response time of {level_text(maximum.cell, response_of, 1e3)} ms there"
     whose = f" ({_whose(stop)})"
     if len(stop.series) > 1:

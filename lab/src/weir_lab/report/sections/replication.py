@@ -34,7 +34,7 @@ from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
 from weir_lab.report.printed_times import distributions_beside, quartiles_beside
-from weir_lab.report.sections.comparisons.over_servers import servers_points, servers_table
+from weir_lab.report.sections.comparisons.over_servers import servers_points, servers_shown, servers_table
 from weir_lab.theory.stats import FALSE_DISCOVERIES, benjamini_hochberg
 from weir_lab.theory.units import change_text, count_text, number
 
@@ -119,8 +119,10 @@ def build_writes(task: Task) -> list[Block]:
 
 
 def replication_summary(task: Task) -> str:
-    """What full replication does to each operation, at the most servers."""
-    return f"{task.spec.title}: {' '.join(_replication_points(list(task.first.cells))[-1:])}"
+    """What full replication does to each operation, at the most servers; and what more servers do, where that is shown."""
+    cells = list(task.first.cells)
+    points = [*(one.rstrip(".") for one in _replication_points(cells)[-1:]), *servers_shown(cells)]
+    return f"{task.spec.title}: {'; '.join(points)}."
 
 
 def writes_summary(task: Task) -> str:
@@ -608,7 +610,8 @@ def _best_and_worst(cells: Sequence[CellReadings]) -> list[str]:
     (best, high), (worst, low) = max(rows, key=lambda row: row[1].value), min(rows, key=lambda row: row[1].value)
     return [
         f"Of {len(rows)} settings the largest throughput, by means within blocks, is that of {_setting_text(best)}, {high.text} times the "
-        f"base, and the smallest that of {_setting_text(worst)}, {low.text} times; the ends of many are further apart by chance alone."
+        f"base, and the smallest that of {_setting_text(worst)}, {low.text} times. The two ends of so many lie "
+        "further from each other by chance than two that were chosen beforehand."
     ]
 
 

@@ -17,7 +17,7 @@ from weir_lab.report.common import Task, figure, with_tables
 from weir_lab.report.numbers.maxima import listed
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
-from weir_lab.theory.stats import change_along, coincidences, find_spikes, mser5, together
+from weir_lab.theory.stats import change_along, coincidences, find_spikes, mser5, spike_reach, together
 from weir_lab.theory.stats.spikes import FACTOR, LEAST, REACH
 from weir_lab.theory.units import count_text, number
 
@@ -148,6 +148,8 @@ class Spikes:
     watched: bool
     """Whether the machine was looked at second by second."""
     bursts: int
+    reach: float = LEAST
+    """From how far off the local median on a window is one, as a share of that."""
 
     def with_cause(self, name: str) -> int:
         """Spikes in which this was unusual."""
@@ -204,7 +206,7 @@ def build(task: Task) -> list[Block]:
         alike = goes_with(run, found) if width_s == 1 else {}
         if alike:
             alike_rows.append((name, *(_alike_entry(alike, cause) for cause in _CAUSES)))
-            points += _alike_point(name, alike)
+            points += _alike_point(name, alike, _held_most(run))
     if not rows:
         return [Text("No run is long enough for windows.")]
     table = Table(
@@ -307,6 +309,7 @@ def spikes_of(run: Reading, found: Steadiness) -> Spikes | None:
         len(spikes) / hours,
         bool(columns),
         _bursts(spikes),
+        spike_reach([window.throughput_rps for window in windows]),
     )
 
 
@@ -348,6 +351,7 @@ def _spike_row(name: str, seen: Spikes) -> tuple[Entry, ...]:
         Value(len(seen.sizes)),
         Value(seen.bursts),
         Value(seen.per_hour, digits=1),
+        Value(100.0 * seen.reach, digits=0),
         Value(middle, digits=0),
         Value(worst, digits=0, signed=True),
         *counts,
@@ -359,14 +363,15 @@ def _spike_table(task: Task, rows: Sequence[tuple[Entry, ...]]) -> Table:
     return Table(
         f"{task.spec.name}-spikes",
         f"Spikes: neighbouring windows whose throughput is further from the median of the minute around them than {FACTOR:g} robust "
-        f"standard deviations and {100 * LEAST:g} %. Then in how many of them something of the machine was unusual in the same second: "
-        f"larger than in 99 % of the seconds without a spike. By chance that is so in some 3 % for each cause. Spikes less than {REACH} "
-        "windows apart are one burst.",
+        f"standard deviations and {100 * LEAST:g} % (from: how far that is here). Then in how many of them something of the machine "
+        "was unusual in the same second: larger than in 99 % of the seconds without a spike. By chance that is so in some 3 % for each "
+        f"cause. Spikes less than {REACH} windows apart are one burst.",
         (
             "Trace",
             "Spikes",
             "Bursts",
             "Spikes per hour",
+            "From (%)",
             "Median size (%)",
             "Largest (%)",
             *(f"With {cause}" for cause in _CAUSES),
@@ -409,13 +414,21 @@ def _alike_text(one: Together) -> str:
     return "{} ({})".format(*values)
 
 
-def _alike_point(name: str, alike: Mapping[str, Together | None]) -> list[str]:
-    """What explains most of it, if anything does."""
+def _held_most(run: Reading) -> str:
+    """The machine that its CPU quota held for more than half of all such time; empty where there is none."""
+    stalled = run.run.seconds.stalled_us if run.run.seconds is not None else {}
+    held = {machine: sum(column) for machine, column in stalled.items()}
+    return next((machine for machine, us in held.items() if 2 * us > sum(held.values())), "")
+
+
+def _alike_point(name: str, alike: Mapping[str, Together | None], held: str = "") -> list[str]:
+    """What explains most of it, if anything does; ``held`` is the machine that its quota held most."""
     going = {cause: one for cause, one in alike.items() if one is not None and _goes(one)}
     if not going:
         return []
     ordered = sorted(going.items(), key=lambda pair: -pair[1].explained)
-    parts = [f"{_CAUSE_WORDS[cause]} (correlation {_alike_text(one)})" for cause, one in ordered]
+    mostly = {"quota": f"mostly {held}, "} if held else {}
+    parts = [f"{_CAUSE_WORDS[cause]} ({mostly.get(cause, '')}correlation {_alike_text(one)})" for cause, one in ordered]
     return [
         f"Second by second, throughput of {name} goes with {listed(parts)}; in parentheses the correlation furthest from 0 at shifts of a "
         "minute or more, which is chance."

@@ -160,7 +160,7 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
         limits_title=TRUST,
         limits=(
             _made(whole, list(readings.values()), single_text(tasks)),
-            *quota_limits(checks),
+            *quota_limits(checks, study_set.limiting.get("all", ())),
             *_awake_limits(list(readings.values())),
         ),
         details=(

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from weir_lab.design.whole.sets import HEADLINES
 from weir_lab.records.tables.quotas import USED_MAX, above, quota_shares
 from weir_lab.report.common import cell_name, cell_words, series_of
-from weir_lab.report.numbers.maxima import maximum_of
+from weir_lab.report.numbers.maxima import listed, maximum_of
 from weir_lab.report.numbers.stations import FULL
 from weir_lab.report.page.blocks import Table, Value
 from weir_lab.theory.units import count_text, number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from weir_lab.design.whole.sets import StudySet
     from weir_lab.report.common import Task
@@ -57,9 +57,9 @@ def quota_check(study_set: StudySet, task: Task) -> QuotaCheck | None:
         rows.append((file, tier, Value(100 * share, digits=0), cell_name(cell), verdict))
     table = Table(
         f"{task.spec.name}-quotas",
-        f"Check of CPU quotas: the largest share of its quota that a tier used in any counted run of the {len(looked)} headline cells. "
-        f"Tiers that the set does not say limit are to stay below {100 * USED_MAX:g} %; a run above counts, but what it shows may be the "
-        "quota.",
+        "Check of CPU quotas: the largest share of its quota that a tier used in any counted run of "
+        f"{count_text(len(looked), 'headline cell')}. Tiers that the set does not say limit are to stay below {100 * USED_MAX:g} %; a run "
+        "above counts, but what it shows may be the quota.",
         ("File", "Tier", "Used (%)", "Cell", f"Below {100 * USED_MAX:g} %"),
         tuple(rows),
         folded=not high,
@@ -72,10 +72,19 @@ def _verdict(share: float) -> str:
     return "limits, as in the study" if share >= FULL else "may limit, as in the study; did not"
 
 
-def quota_limits(checks: Sequence[QuotaCheck]) -> tuple[str, ...]:
-    """A sentence for the head of the page; none where nothing had a quota."""
+def quota_limits(checks: Sequence[QuotaCheck], limiting: Collection[str] = ()) -> tuple[str, ...]:
+    """Sentences for the head of the page; none where nothing had a quota. ``limiting`` are tiers that the set means to limit."""
     if not checks:
         return ()
+    if not limiting:
+        return _kept_to(checks)
+    tiers = listed(list(limiting))
+    built_in = f"CPU quotas were chosen so that the {tiers} can limit, as in the study: where it does, that is built in, and no finding."
+    return (built_in, *_kept_to(checks))
+
+
+def _kept_to(checks: Sequence[QuotaCheck]) -> tuple[str, ...]:
+    """Whether tiers that should not limit did not."""
     high = list(dict.fromkeys(one for check in checks for one in check.high))
     cells = count_text(sum(check.cells for check in checks), "cell")
     if not high:

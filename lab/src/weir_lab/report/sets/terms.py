@@ -82,7 +82,10 @@ _TERMS = (
         "how likely data this far from the limit are if the verdict is wrong; of cannot tell, the smaller one of both sides",
     ),
     ("cannot tell", "the interval has values on both sides of the limit; with more runs it would lie on one side"),
-    ("power", "the chance to see a difference that is there; what would tell in 4 of 5 studies has a power of 80 %"),
+    (
+        "power",
+        "the chance to see a difference that is there; what would tell in 4 of 5 such studies has a power of 80 %",
+    ),
     ("false discovery rate", "of what is called significant, the share that is not there: 5 % here"),
     ("2^k r design", "each of k factors at two levels, all combinations, r runs of each"),
     ("effect", "half of the change from the low level of a factor to the high one, the mean over all other levels"),

@@ -35,7 +35,7 @@ from weir_lab.theory.stats.placement import (
 )
 from weir_lab.theory.stats.ratios import ratio_of
 from weir_lab.theory.stats.series import AlongSeries, Together, change_along, mean_along, together
-from weir_lab.theory.stats.spikes import Spike, coincidences, find_spikes
+from weir_lab.theory.stats.spikes import Spike, coincidences, find_spikes, spike_reach
 from weir_lab.theory.stats.stopping import Decision, StopRule, running_half_widths, runs_for_precision, sample_size
 from weir_lab.theory.stats.warmup import Truncation, mser5, warmup_cut
 
@@ -67,6 +67,7 @@ __all__ = [
     "runs_for_precision",
     "same_shares",
     "sample_size",
+    "spike_reach",
     "statistical_distance",
     "together",
     "variance_components",

@@ -9,6 +9,7 @@ hide themselves. In an hour of 3,600 independent normal windows a distance of fi
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["FACTOR", "LEAST", "REACH", "Spike", "coincidences", "find_spikes"]
+__all__ = ["FACTOR", "LEAST", "REACH", "Spike", "coincidences", "find_spikes", "spike_reach"]
 
 FACTOR = 5.0
 LEAST = 0.1
@@ -49,10 +50,8 @@ def find_spikes(values: Sequence[float], factor: float = FACTOR, least: float = 
     series = np.asarray(values, dtype=float)
     if series.size < 2 * REACH:
         return []
-    local = median_filter(series, size=2 * REACH + 1, mode="reflect")
-    with np.errstate(divide="ignore", invalid="ignore"):
-        off = np.where(local > 0.0, series / local - 1.0, 0.0)
-    reach = max(least, factor * 1.4826 * float(np.median(np.abs(off))))
+    off = _off(series)
+    reach = _reach_of(off, factor, least)
     signs = np.where(np.abs(off) > reach, np.sign(off), 0.0)
     found = []
     edges = np.flatnonzero(np.diff(signs, prepend=0.0, append=0.0)).tolist()
@@ -61,6 +60,27 @@ def find_spikes(values: Sequence[float], factor: float = FACTOR, least: float = 
             part = off[first:end]
             found.append(Spike(first, end - first, float(part[np.argmax(np.abs(part))])))
     return found
+
+
+def spike_reach(values: Sequence[float], factor: float = FACTOR, least: float = LEAST) -> float:
+    """From how far off its local median on a window is a spike, as a share of that; infinite where the series has no local median.
+
+    >>> spike_reach([100.0, 102.0, 98.0, 101.0] * 30)
+    0.1
+    """
+    series = np.asarray(values, dtype=float)
+    return _reach_of(_off(series), factor, least) if series.size >= 2 * REACH else math.inf
+
+
+def _off(series: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How far each window is off its local median, as a share of that."""
+    local = median_filter(series, size=2 * REACH + 1, mode="reflect")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.where(local > 0.0, series / local - 1.0, 0.0))
+
+
+def _reach_of(off: NDArray[np.float64], factor: float, least: float) -> float:
+    return max(least, factor * 1.4826 * float(np.median(np.abs(off))))
 
 
 def coincidences(

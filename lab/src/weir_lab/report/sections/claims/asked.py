@@ -158,20 +158,25 @@ def _steps_text(
     cells: Sequence[CellReadings],
     levels: Sequence[float],
     value: Callable[[Reading], float | None],
+    whole: int,
 ) -> str:
     """``; step by step 8 to 16 +54 %, 16 to 32 +0.1 %, 32 to 64 −0.1 %``: from end to end a change does not tell where it is.
 
-    Not over clients, where the curve tells, nor of two levels.
+    Not over clients, where the curve tells, nor of two levels. ``whole``: over how many pairs the change from end to end is.
     """
     if str(claim.args["factor"]).startswith("clients") or not 2 < len(levels) <= _STEPS_MAX:
         return ""
-    parts = []
+    parts, pairs = [], set[int]()
+    scale, unit = (100.0, " % writes") if claim.args["factor"] == "write_ratio" else (1.0, "")
     for low, high in itertools.pairwise(levels):
         found = compared(claim, task, cells, (low, high), value)
         if found is None:
             return ""
-        parts.append(f"{low:g} to {high:g} {signed_percent(100.0 * math.expm1(found.estimate.value))} %")
-    return f"; step by step {', '.join(parts)}"
+        pairs.add(len(found.pairs))
+        change = signed_percent(100.0 * math.expm1(found.estimate.value))
+        parts.append(f"{scale * low:g} to {scale * high:g}{unit} {change} %")
+    own = ", each over the pairs that it has" if pairs != {whole} else ""
+    return f"; step by step {', '.join(parts)}{own}"
 
 
 def one_sided(
@@ -193,7 +198,7 @@ def one_sided(
             lambda alpha: (
                 f"{name(claim)} changes by {change_text(estimate, alpha)} ({pairs_text(claim, found)})"
                 f"{_spread_text(found, value(claim), task.margins.maximum)}"
-                f"{_steps_text(claim, task, cells, levels, value(claim))}"
+                f"{_steps_text(claim, task, cells, levels, value(claim), len(pairs))}"
             ),
             fewest([cell for pair in pairs for cell in (pair.base, pair.other)]),
         )

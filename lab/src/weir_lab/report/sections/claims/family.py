@@ -29,9 +29,10 @@ __all__ = ["FAMILY_TEXT", "RULES", "Held", "judge_set"]
 
 FAMILY_TEXT = (
     "Each is judged by the interval of its own contrast, one factor changed alone, against limits that were fixed before the data, unless "
-    "the head of this page says otherwise. The chance that any verdict on a conclusion is wrong is at most 5 % (Holm). So it is for "
-    "verdicts on what was expected, and for runs that confirm. p values are adjusted in the same way; a verdict without one follows from "
-    "the design. How many runs would tell goes by the value that was found. All other comparisons of this page are exploratory."
+    "the head of this page says otherwise. The chance that any verdict on a conclusion is wrong is at most 5 % (Holm). The same "
+    "goes for all verdicts on what was expected, and for all runs that confirm. p values are adjusted in the same way; a verdict without "
+    "one follows from the design. How many runs would tell goes by the value that was found. All other comparisons of this page are "
+    "exploratory."
 )
 RULES = {**_RULES, **SHAPE_RULES}
 

@@ -412,8 +412,11 @@ def _longest_stage(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> A
             number(math.exp(min(one, 700.0)), 2)
             for one in (ratios[nearest].value, *Within(ratios[nearest]).interval(alpha))
         ]
+        # A claim may name its own cell, which is where the study had its maximum.
+        place = f"({cell_words(on[0])}, mean of {count_text(len(on), 'level')})"
+        where = f"with {cell_words(on[0])}" if "clients" in claim.at and len(on) == 1 else f"at the maximum {place}"
         return (
-            f"at the maximum ({cell_words(on[0])}, mean of {count_text(len(on), 'level')}) a request is {ends[0]} times ({ends[1]} to "
+            f"{where} a request is {ends[0]} times ({ends[1]} to "
             f"{ends[2]}) as long in stage {stage} as in stage {nearest}, the next"
         )
 
@@ -495,7 +498,7 @@ def _longer_text(questions: Iterable[Question], alpha: float) -> str:
         return "; no longer trace would tell, if what was found is the true value"
     if times > _TIMES_MAX:
         return f"; it would take a trace more than {_TIMES_MAX:g} times as long"
-    return f"; a trace some {max(2, math.ceil(times))} times as long would tell in 4 of 5 studies"
+    return f"; a trace some {max(2, math.ceil(times))} times as long would tell in 4 of 5 such studies"
 
 
 def _has_spikes(claim: Ruled, task: Task, _cells: Sequence[CellReadings]) -> Asked | Known:
@@ -513,6 +516,8 @@ def _counted(name: str, spikes: traces.Spikes, question: Counted) -> Asked:
         low, high = (number(one, 1) for one in question.interval(alpha))
         per_hour = number(question.count / question.units, 1)
         counted = f"{count_text(len(spikes.sizes), 'spike')} in {count_text(question.count, 'burst')}"
+        if not spikes.sizes:
+            counted += f" (a window {number(100.0 * spikes.reach, 0)} % off its median would be one)"
         kinds = f"; spikes: {spikes.kinds_text}" if spikes.sizes else ""
         return (
             f"{name} has {counted}, {per_hour} bursts an hour ({low} to {high}){kinds}{_longer_text([question], alpha)}"

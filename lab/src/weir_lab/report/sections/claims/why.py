@@ -17,19 +17,20 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weir_lab.design import RequestPath
+from weir_lab.design import RequestPath, Role
 from weir_lab.records.formats import STAGES
 from weir_lab.records.tables.quotas import quota_shares
 from weir_lab.report.common import by_workload, cell_words, level_text, series_of, workload_name
 from weir_lab.report.numbers.comparing import outside_of, response_of, throughput_of
 from weir_lab.report.numbers.maxima import maximum_of
-from weir_lab.report.numbers.stations import FULL, Usage, bottleneck, usages
+from weir_lab.report.numbers.stations import CPU_QUOTAS, FULL, Usage, bottleneck, usages
 from weir_lab.report.page.arranging import WHY
 from weir_lab.report.page.blocks import Text
 from weir_lab.report.sections.claims.asked import NO_DATA
 from weir_lab.report.sections.claims.confirming import CONFIRMED, NOT_CONFIRMED
 from weir_lab.report.sections.comparisons.plateaus import stops_of
 from weir_lab.report.sections.models.twice import sentence, twice_at
+from weir_lab.theory.linear import Within
 from weir_lab.theory.units import count_text, number, rate, signed_percent
 
 if TYPE_CHECKING:
@@ -85,8 +86,8 @@ _OVER, _SAME = 1.1, 1.005
 _OFF = 0.1
 # A station of which half was tried, and from where on its use is called all of the time.
 _HALF, _ALL = 0.5, 0.995
-# And above this it has lost more than half.
-_MORE = 1.1
+# That more than half is lost is said at this level, one-sided.
+_ALPHA = 0.025
 _CPU = {"client": "client CPU quotas", "proxy": "proxy CPU quotas", "server": "memcached CPU quotas"}
 
 
@@ -213,7 +214,8 @@ def _point(place: _Place, confirmed: Sequence[Confirmed], margins: Margins, with
     if limit.station:
         own = next(one for one in stations if one.station == limit.station)
         sent = _sent_by_clients(place, own)
-        bounded, bound = _twice(stations, limit.station, cell.mean_throughput, place.plateau, sent)
+        dearer = any(one.more.changes == limit.station and _lost_more(one) for one in confirmed)
+        bounded, bound = _twice(stations, limit.station, cell.mean_throughput, place.plateau, sent, dearer=dearer)
         said.append(bounded)
         near = place.line is not None and _range_of(place.line) < _APART
         modelled = None if near else twice_at((place.sweep,), cell, margins, limit.station)
@@ -325,7 +327,7 @@ def _second_sign(place: _Place, station: str) -> str:
     total = last.mean_response_s - first.mean_response_s
     if total <= 0.0 or parts[most] <= 0.0:
         return f"{grown}: nothing waits longer with more clients."
-    share = f"{100.0 * parts[most] / total:.0f} % of it {_part_name(most)}"
+    share = f"{100.0 * parts[most] / total:.0f} % of the growth {_part_name(most)}"
     expected = _GROWS.get(station)
     if expected is None:
         return f"{grown}, {share}."
@@ -455,11 +457,19 @@ def _delays_s(place: _Place) -> float:
 
 
 def _twice(
-    stations: Sequence[Usage], station: str, throughput: float, plateau: float | None, sent: _Sent | None = None
+    stations: Sequence[Usage],
+    station: str,
+    throughput: float,
+    plateau: float | None,
+    sent: _Sent | None = None,
+    *,
+    dearer: bool = False,
 ) -> tuple[str, float]:
     """The bound of throughput with twice this station, and who limits then; the gain is against the plateau where one is shown.
 
     Clients that wait for replies send no more than one request each in the least time that one takes then.
+
+    Where half of the station was shown to lose more than half, a request takes less of it where there is more: then this is no bound.
 
     A model that leaves out what limits then may say more than this bound, which is not to be had.
 
@@ -482,6 +492,12 @@ def _twice(
     bound = few.per_s if few is not None else bound
     gain = f"{signed_percent(100.0 * (bound / (plateau or throughput) - 1.0))} %"
     base = f" over the maximum, {rate(plateau)}" if plateau and rate(plateau) != rate(throughput) else ""
+    if dearer and not limited and few is None:
+        return (
+            f"With twice the {station} throughput is about {rate(bound)} requests/s ({gain}{base}) if a request takes as much of them as "
+            "now. With half of them it takes more, so it may take less then.",
+            math.inf,
+        )
     reported = f"With twice the {station} throughput is at most about {rate(bound)} requests/s ({gain}{base})"
     if few is not None:
         return (
@@ -514,13 +530,30 @@ def _used_before(one: Confirmed) -> str:
     if one.verdict != CONFIRMED or one.more.times != _HALF or one.estimate is None:
         return ""
     share = 1.0 / (2.0 * math.exp(one.estimate.value))
-    if share > _MORE:
-        return (
-            " A station that is used all of the time loses half with half of it; here more is lost, so a request takes more of it then, or "
-            "another one slows down, too."
-        )
+    if _lost_more(one):
+        why = _dearer_text(one) or ", so a request takes more of it then, or another one slows down, too."
+        return f" A station that is used all of the time loses half with half of it; here more is lost{why}"
     used = "all of the time" if share >= _ALL else f"{100.0 * share:.0f} % of the time"
     return f" A station that is used all of the time loses half with half of it; this change is that of one that was used {used}."
+
+
+def _lost_more(one: Confirmed) -> bool:
+    """Whether runs with half of a station show that more than half is lost, by the 95 % interval of that change alone."""
+    if one.verdict != CONFIRMED or one.more.times != _HALF or one.estimate is None:
+        return False
+    return Within(one.estimate, -math.inf, math.log(_HALF)).p_holds <= _ALPHA
+
+
+def _dearer_text(one: Confirmed) -> str:
+    """What a request takes of the proxies' CPU time before and with half of their quotas; empty for other stations."""
+    if one.more.changes != CPU_QUOTAS["proxy"]:
+        return ""
+    cells = ([pair.base for pair in one.pairs], [pair.other for pair in one.pairs])
+    spent = [[at for cell in side for at in cell.of(lambda run: run.cpu_s(Role.PROXY))] for side in cells]
+    if not all(spent):
+        return ""
+    before, after = (number(1e6 * sum(found) / len(found), 1) for found in spent)
+    return f": a request takes {before} µs of the proxies' CPU time, and {after} µs with half the quotas."
 
 
 def _against_plateau(one: Confirmed, place: _Place | None) -> str:

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from weir_lab.report.page.blocks import Entry
     from weir_lab.theory.linear import Change
 
-__all__ = ["crowd_points", "crowd_table", "readers_text", "servers_points", "servers_table"]
+# With so many blocks that have both cells, these two alone tell of their change.
+_BLOCKS_MIN = 3
+
+__all__ = ["crowd_points", "crowd_table", "readers_text", "servers_points", "servers_shown", "servers_table"]
 
 
 def readers_text(base: CellReadings, other: CellReadings) -> str:
@@ -56,6 +59,16 @@ def servers_points(cells: Sequence[CellReadings]) -> list[str]:
     few, many = found.few, found.many
     ends = f"{few.settings.servers} to {count_text(many.settings.servers, 'server')}{readers_text(few, many)}"
     return [f"Without copies (R = 1), from {ends}: {_found_text(found)}{_quotas_text(found.shares)}."]
+
+
+def servers_shown(cells: Sequence[CellReadings]) -> list[str]:
+    """The change of throughput with the servers alone, where its interval is without 0."""
+    found = _found(cells)
+    if found is None or not found.rate.shown:
+        return []
+    few, many = found.few, found.many
+    ends = f"{few.settings.servers} to {count_text(many.settings.servers, 'server')}{readers_text(few, many)}"
+    return [f"without copies, from {ends}, by its interval alone: throughput {change_text(found.rate)}"]
 
 
 def _found_text(found: _Found) -> str:
@@ -112,11 +125,11 @@ def _between(cells: Sequence[CellReadings], few: CellReadings, many: CellReading
 def crowd_points(task: Task, lines: Sequence[Series]) -> list[str]:
     """A sentence for each step to more threads, or more clients, with which throughput falls although the proxies' quotas stay full."""
     found = _crowds(task, lines)
-    points = [f"{one.workload}, from {one.ends}: {_found_text(one.found)}." for one in found]
+    points = [f"{one.workload.capitalize()}, from {one.ends}: {_found_text(one.found)}." for one in found]
     if found:
         points.append(
             f"The proxies' CPU quotas are full at both ends of {'this' if len(found) == 1 else 'each'}, so throughput is the CPU time that "
-            "these allow in a second, divided by that of a request: what more threads and clients cost in the proxy is what is lost."
+            "these allow in a second, divided by that of a request: what a request costs more in the proxy is what is lost."
         )
     return points
 
@@ -164,13 +177,12 @@ class _Crowd(NamedTuple):
 def _crowds(task: Task, lines: Sequence[Series]) -> list[_Crowd]:
     """By workload: from the best crew to the largest at the best crew's clients, and of the largest from its best clients to the most."""
     steps: list[tuple[str, str, CellReadings, CellReadings]] = []
-    cells: list[CellReadings] = []
+    cells = [cell for one in lines if not one.event for cell in one.cells]
     for workload in dict.fromkeys(one.workload for one in lines):
         series = [one for one in lines if one.workload == workload and one.over == "clients" and not one.event]
         known = [(size, one) for one in series if (size := _crew(one)) is not None and len(_judged(one)) > 1]
         if not known:
             continue
-        cells += [cell for _, one in known for cell in one.cells]
         largest, crowded = max(known, key=lambda pair: pair[0])
         size, best = max(known, key=lambda pair: maximum_over(task, [pair[1]]).cell.mean_throughput)
         at = maximum_over(task, [best]).cell
@@ -184,7 +196,9 @@ def _crowds(task: Task, lines: Sequence[Series]) -> list[_Crowd]:
             steps.append((workload, f"{step} with {largest} {_CREWS[_kind(crowded)]}", first, last))
     crowds = []
     for workload, ends, few, many in steps:
-        found = _between(cells, few, many)
+        # Of these two alone where enough blocks have both, so that both changes are of the same runs: other cells tell of one alone.
+        blocks = [{run.run.meta.repetition for run in cell.runs} for cell in (few, many)]
+        found = _between([few, many] if len(blocks[0] & blocks[1]) >= _BLOCKS_MIN else cells, few, many)
         if found is not None and found.rate.high < 0.0 and found.shares is not None and min(found.shares) >= FULL:
             crowds.append(_Crowd(workload, ends, found))
     return crowds
