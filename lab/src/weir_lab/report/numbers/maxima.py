@@ -36,7 +36,7 @@ _TIMES_MAX = 1000.0
 # Of the levels by clients, so much may be left out at the far end.
 _LEFT_OUT_SHARE_MAX = 1.0 / 3.0
 _ALPHA = 0.05
-# With so many degrees of freedom cells are judged by their own runs: from here on a t quantile is little larger than a normal one.
+# From this many degrees of freedom on cells are judged by their own runs: from here on a t quantile is little larger than a normal one.
 _OWN_FREEDOM_MIN = 15
 # More levels than this are counted, not named.
 _NAMED_MAX = 3

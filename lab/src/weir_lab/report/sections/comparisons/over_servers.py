@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from weir_lab.report.page.blocks import Entry
     from weir_lab.theory.linear import Change
 
-# With so many blocks that have both cells, these two alone tell of their change.
+# From this many blocks with both cells on, these two alone tell of their change.
 _BLOCKS_MIN = 3
 
 __all__ = ["crowd_points", "crowd_table", "readers_text", "servers_points", "servers_shown", "servers_table"]
@@ -196,7 +196,7 @@ def _crowds(task: Task, lines: Sequence[Series]) -> list[_Crowd]:
             steps.append((workload, f"{step} with {largest} {_CREWS[_kind(crowded)]}", first, last))
     crowds = []
     for workload, ends, few, many in steps:
-        # Of these two alone where enough blocks have both, so that both changes are of the same runs: other cells tell of one alone.
+        # Of these two alone where enough blocks have both, so that both changes have the same runs: other cells tell of one alone.
         blocks = [{run.run.meta.repetition for run in cell.runs} for cell in (few, many)]
         found = _between([few, many] if len(blocks[0] & blocks[1]) >= _BLOCKS_MIN else cells, few, many)
         if found is not None and found.rate.high < 0.0 and found.shares is not None and min(found.shares) >= FULL:
