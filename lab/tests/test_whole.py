@@ -275,10 +275,7 @@ def test_the_page_is_whole_small_and_has_a_value_on_each_mark(report: Report, fo
             if isinstance(one, Table):
                 left_out = one.name.endswith("-data")
                 assert (f'<table id="{one.name}">' in page) is not left_out, one.name
-    assert re.search(
-        r"<title>direct, clients 24: 2,9\d\d \(2,[89]\d\d to [23],\d\d\d\) requests/s, 3 runs: ([23],\d\d\d(, |</title>)){3}",
-        page,
-    )
+    assert re.search(r"<title>direct, clients 24: 2,9\d\d \(2,[89]\d\d to [23],\d\d\d\)</title>", page)
 
 
 def test_a_section_shows_answer_verdicts_why_and_three_figures_and_the_rest_on_demand(

@@ -52,8 +52,8 @@ _STEPS = (2, 5, 10, 20, 50, 100)
 _DOTS_APART, _DOTS_WIDTH = 6.0, 30.0
 # More bars than this are not named one by one.
 _BARS_NAMED_MAX = 16
-# More runs than this are not listed one by one beside a mean.
-_RUNS_LISTED_MAX = 12
+# More runs than this have an interval, dots and rows in the data of the figure, and the caption says how many there are.
+_RUNS_LISTED_MAX = 2
 
 
 COLOURS = (*(f"c{n}" for n in range(8)), "cx", "cp")
@@ -402,12 +402,13 @@ class _Inside:
         spread = ""
         if mark.low is not None and mark.high is not None:
             spread = f" ({_reported(mark.low)} to {_reported(mark.high)})"
-        note = f", {mark.note}" if mark.note else ""
-        if 1 < len(mark.runs) <= _RUNS_LISTED_MAX:
+        note = f", {mark.note}" if mark.note and len(mark.runs) <= _RUNS_LISTED_MAX else ""
+        if len(mark.runs) == _RUNS_LISTED_MAX:
             # Their blocks stand in the data of the figure.
             note += f": {', '.join(_reported(value) for _, value in mark.runs)}"
         where = "" if line.kind == "level" else f", {where}"
-        return escape(f"{line.name}{where}: {_reported(mark.y)}{spread} {_unit(self.panel.y.label)}{note}")
+        # The unit stands at the axis: a page has thousands of marks.
+        return escape(f"{line.name}{where}: {_reported(mark.y)}{spread}{note}")
 
     def _x_ticks(self, bottom: float) -> tuple[str, str]:
         """Strokes below the axis, and the names below them."""
