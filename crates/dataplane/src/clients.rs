@@ -422,6 +422,14 @@ impl Clients {
     /// What has waited for a moment leaves.
     #[inline]
     pub(crate) fn release_held_back(&mut self, now: Instant) {
+        // In nearly every turn there is none.
+        if !self.held_back.is_empty() {
+            self.release_those_held_back(now);
+        }
+    }
+
+    #[inline(never)]
+    fn release_those_held_back(&mut self, now: Instant) {
         while let Some(&(id, until)) = self.held_back.front() {
             // Listed or not: what counts is the time.
             if self.get(id).is_some_and(Session::may_wait) && until > now {

@@ -125,7 +125,10 @@ fn deliver_from(
             at += len;
             continue;
         }
-        let Some(reply) = backend.scan(expected, rest)? else { break };
+        let Some(reply) = backend.scan(expected, rest)? else {
+            backend.look_for_too_many(rest)?;
+            break;
+        };
         let bytes = &rest[..reply.len];
         at += reply.len;
         if reply.status.is_error() && backend.is_within_message() {
@@ -171,7 +174,11 @@ fn deliver_to_all(
     rest: &[u8],
     now: Instant,
 ) -> Result<Option<usize>, Violation> {
-    let Some(reply) = base.fleet.servers.at(server).scan(Expected::Meta, rest)? else { return Ok(None) };
+    let backend = base.fleet.servers.at(server);
+    let Some(reply) = backend.scan(Expected::Meta, rest)? else {
+        backend.look_for_too_many(rest)?;
+        return Ok(None);
+    };
     let bytes = &rest[..reply.len];
     let first = base.fleet.servers.at(server).complete_head(bytes)?;
     let is_wrong = first.repeated() == Repeated::Wrong;

@@ -480,18 +480,16 @@ impl Backend {
         self.replies.skip(len)
     }
 
-    /// Looks at the front of `bytes` for a complete reply.
+    /// Looks at the front of `bytes` for a complete reply. Where there is none, [`Self::look_for_too_many`] is to be asked: as a part of this
+    /// it would cost every complete reply, too.
     #[inline]
     pub(crate) fn scan(&mut self, expected: Expected, bytes: &[u8]) -> Result<Option<Reply>, Violation> {
-        let found = self.replies.scan(expected, bytes)?;
-        if found.is_none() {
-            self.look_for_too_many(bytes)?;
-        }
-        Ok(found)
+        self.replies.scan(expected, bytes)
     }
 
     /// A reply that is not complete has no more values than the head has keys: what is noted of each is longer than the shortest of them.
-    fn look_for_too_many(&self, bytes: &[u8]) -> Result<(), Violation> {
+    #[cold]
+    pub(crate) fn look_for_too_many(&self, bytes: &[u8]) -> Result<(), Violation> {
         let asked = self.pipeline.head().map_or(0, |head| head.key_count() as usize);
         let Some(value) = self.replies.values().get(asked) else { return Ok(()) };
         let line = String::from_utf8_lossy(&bytes[value.key.clone()]).into_owned();
