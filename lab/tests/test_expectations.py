@@ -347,7 +347,7 @@ def test_why_names_the_station_its_second_sign_and_what_twice_of_it_would_do(rep
     last = paragraph(report, "baseline")
     reads = next(one for one in last.points if one.startswith("Reads"))
     assert "The server uplinks limit: 96 % used" in reads
-    assert "From 3 to 96 clients (32.0 times) the response time grows 16." in reads
+    assert "From 3 to 96 clients (32 times) the response time grows 16." in reads
     # The clients' links carry no values of reads, and no thread is near half of its time: two times the link gives nearly two times.
     assert "With twice the server uplinks throughput is at most about" in reads
     assert "Runs with twice the server uplinks at 96 clients: confirmed; throughput goes from 2,96" in reads

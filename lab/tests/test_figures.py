@@ -163,6 +163,16 @@ def report_of(*blocks: Block, findings: tuple[Finding, ...] = (), missing: str =
     return Report("r", "R", "about", "quick", "local", ("x",), (section,), (), {})
 
 
+def test_claims_of_our_own_are_not_said_to_be_an_earlier_studys() -> None:
+    """“Conclusions of the study” stood on the page of our own study, which repeats none."""
+    finding = Finding("a", "It holds.", "holds", "it does")
+    page = html_page(report_of(figure(), findings=(finding,)))
+    assert '<h2 id="conclusions">Conclusions of the study on our data</h2>' in page
+    own = html_page(replace(report_of(figure(), findings=(finding,)), of_earlier=False))
+    assert '<h2 id="conclusions">Claims fixed before the data</h2>' in own
+    assert "the study" not in own[own.index('id="conclusions"') : own.index("</table>", own.index('id="conclusions"'))]
+
+
 def test_a_figure_names_its_runs_where_its_section_names_others() -> None:
     note = Text("Runs: a: 3 runs, 1 flagged; b: 2 runs.", note=True)
     same, fewer = (

@@ -264,7 +264,8 @@ def test_runs_of_a_sweep_stand_behind_their_means(page: str) -> None:
     # Three blocks at three numbers of clients, on both paths.
     blocks = [[len(re.findall(r"-?[\d.]+", block)) // 2 for block in path.split("M")[1:]] for path in dots]
     assert blocks == [[3, 3, 3], [3, 3, 3]]
-    assert re.search(r", 3 runs: [\d,.]+, [\d,.]+, [\d,.]+</title>", figure[1])
+    # Their values stand in the data of the figure; the mark has the mean and its interval.
+    assert re.search(r": [\d,.]+ \([\d,.]+ to [\d,.]+\)</title>", figure[1])
 
 
 def test_the_page_is_dark_where_the_reader_is(page: str) -> None:

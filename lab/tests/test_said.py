@@ -171,8 +171,6 @@ def test_time_that_stays_or_has_no_room_to_grow_is_no_second_sign() -> None:
         return SimpleNamespace(line=a_subject("Weir", RequestPath.PROXY, times), stop=None)
 
     stays = _second_sign(place({1: 1.77, 64: 1.82}), "")
-    assert (
-        stays == "From 1 to 64 clients (64.0 times) the response time changes by +2.82 % only: hardly anything waits."
-    )
+    assert stays == "From 1 to 64 clients (64 times) the response time changes by +2.82 % only: hardly anything waits."
     near = _second_sign(place({348: 20.0, 396: 21.0}), "proxy CPU quotas")
     assert near == "Clients differ too little, 348 to 396, to see which time grows with them."

@@ -104,7 +104,7 @@ class Maximum:
             clients = count_text(self.above.settings.clients, "client")
             return f"{count_text(len(self.above.runs), 'run')} at {clients} lies above, and more runs there would tell"
         if self.rising:
-            return "it was still rising at the most clients that were measured, and a level with more would tell"
+            return "only the most clients that were measured are shown to reach it, and a level with more would tell"
         if self.plateau is None:
             return "it takes two levels, and two runs of each"
         return more_text(self.plateau.times_more, len(self.cell.runs))

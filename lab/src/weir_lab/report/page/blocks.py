@@ -240,10 +240,17 @@ class Report:
     hypothesis: str = ""
     steps: tuple[tuple[str, str], ...] = ()
     findings_text: str = ""
+    of_earlier: bool = True
+    """Whether an earlier study concluded what is judged; else it was claimed by us, before there were data."""
     intervals: str = (
         "Intervals are 95 % intervals over runs, t on logarithms, unless a caption says otherwise. Of two runs that only their own "
         "difference could judge, both stand in place of an interval."
     )
+
+    @property
+    def findings_title(self) -> str:
+        """What findings are."""
+        return "Conclusions of the study on our data" if self.of_earlier else "Claims fixed before the data"
 
     @property
     def findings(self) -> list[Finding]:

@@ -86,11 +86,11 @@ def markdown_page(report: Report) -> str:
         out += [*(f"- {line}" for line in report.details), ""]
     if report.findings:
         out += [
-            "## Conclusions of the study on our data",
+            f"## {report.findings_title}",
             "",
             report.findings_text,
             "",
-            "| conclusion | verdict | p | evidence |",
+            f"| {'conclusion' if report.of_earlier else 'claim'} | verdict | p | evidence |",
             "|---|---|---|---|",
         ]
         out += [

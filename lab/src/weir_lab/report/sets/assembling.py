@@ -169,6 +169,7 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
             *machine_details(list(readings.values())),
             *_link_notes(list(readings.values())),
         ),
+        of_earlier=bool(study_set.published),
         findings_text=FAMILY_TEXT if any(section.findings or section.expectations for section in whole) else "",
         steps=(
             ("The runs are made by", f"weir-lab study {study_set.name} --pace {pace} --testbed {testbed}"),
@@ -418,9 +419,12 @@ def _summary(
             for word, (one, more) in verbs.items()
             if counted[word]
         )
-        last.append(
-            f"Of {count_text(len(findings), 'conclusion')} of the study, on our data {reported}{_not_so(findings)}."
+        those = (
+            f"{count_text(len(findings), 'conclusion')} of the study, on our data"
+            if study_set.published
+            else f"{count_text(len(findings), 'claim')} that were fixed before the data,"
         )
+        last.append(f"Of {those} {reported}{_not_so(findings)}.")
     first = results[:_RESULTS_MAX]
     kept = sorted(rank, key=lambda name: rank[name])[: max(0, _SUMMARY_MAX - len(first) - len(last))]
     others: tuple[str, ...] = (

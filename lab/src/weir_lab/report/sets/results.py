@@ -26,6 +26,8 @@ _RESULT_KINDS = ("clients", "beside")
 _REPEATED = (*_RESULT_KINDS, "replication", "writes", "multigets", "effects")
 # More different throughputs than this are reported section by section, where one station limits them all.
 _GROUPS_MAX = 2
+# What a series of direct access is called.
+_DIRECTLY = "direct"
 # Sections with cells of one run that are named.
 _NAMED_MAX = 4
 
@@ -46,8 +48,12 @@ class _Found:
 
     @property
     def _rising(self) -> str:
-        """Where the curve ends while it rises."""
-        return f" and still rising at {count_text(self.clients, 'client')}, the most measured" if self.rises else ""
+        """Where the curve ends before it is shown to stop rising."""
+        return (
+            f" at {count_text(self.clients, 'client')}, the most measured, so that more may give more"
+            if self.rises
+            else ""
+        )
 
     @property
     def clients(self) -> int:
@@ -104,11 +110,11 @@ def _still_rising(found: Sequence[_Found]) -> str:
     parts = []
     for place, one in enumerate(found):
         where = _where(one.stop.limit.station)
-        whose = "" if one.stop.alone else f" with {one.stop.names}"
+        whose = "" if one.stop.alone else " directly" if one.stop.names == _DIRECTLY else f" with {one.stop.names}"
         parts.append(f"{ends_text(*one.stop.ends)}{'' if place else ' requests/s'}{whose}, {where}")
     clients = count_text(found[0].clients, "client")
-    rise = "all still rose" if len(found) > 1 else "that still rose"
-    return f"reach {'; '.join(parts)} (“{found[0].title}”, largest means: {rise} at {clients}, the most measured)"
+    means = "largest means, all" if len(found) > 1 else "largest mean"
+    return f"reach {'; '.join(parts)} (“{found[0].title}”, {means} at {clients}, the most measured, so that more may give more)"
 
 
 def _by_section(found: Sequence[_Found], station: str) -> str:

@@ -312,7 +312,7 @@ def _second_sign(place: _Place, station: str) -> str:
     times = last.mean_response_s / first.mean_response_s
     ends = f"{first.settings.clients} to {count_text(last.settings.clients, 'client')}"
     spoken = f"With {place.stop.lead.name}, from" if place.stop is not None and len(place.stop.series) > 1 else "From"
-    grown = f"{spoken} {ends} ({number(clients, 1)} times) the response time "
+    grown = f"{spoken} {ends} ({number(clients, 0 if clients >= 10.0 else 1)} times) the response time "
     if not station and abs(times - 1.0) < _STAYS:
         return f"{grown}changes by {signed_percent(100.0 * (times - 1.0))} % only: hardly anything waits."
     grown += f"grows {number(times, 1)} times"

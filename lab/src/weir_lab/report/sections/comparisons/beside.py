@@ -192,11 +192,16 @@ def _points(task: Task, lines: Sequence[Series], fit: LogModel | None) -> list[s
         else changes_between([cell for one in lines for cell in one.cells], pairs, throughput_of)
     )
     for workload, group in by_workload(lines).items():
-        parts = []
-        for one in group:
-            found = maximum_of(one.cells, task.margins.maximum)
-            parts.append(f"{one.name} {'maximum ' if found.shown else ''}{found.text}")
-        points.append(f"{workload.capitalize()}: {'; '.join(parts)}.")
+        maxima = {one.name: maximum_of(one.cells, task.margins.maximum) for one in group}
+        reasons = {found.why_not for found in maxima.values() if not found.shown}
+        once = len(reasons) == 1 and len(maxima) > 1
+        parts = [
+            f"{name} {'maximum ' if found.shown else ''}{found.largest_text if once and not found.shown else found.text}"
+            for name, found in maxima.items()
+        ]
+        # Why a largest mean is no maximum is said once, where it is the same for all.
+        why_not = f". A largest mean is no maximum yet: {reasons.pop()}" if once else ""
+        points.append(f"{workload.capitalize()}: {'; '.join(parts)}{why_not}.")
     points += _hops(lines) + _spent_points(lines)
     reported: dict[tuple[str, str, str], list[str]] = {}
     for row, change in zip(compared, changes, strict=True):
