@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from weir_lab.report.page.blocks import Entry
     from weir_lab.theory.linear import Change
 
-# From this many blocks with both cells on, these two alone tell of their change.
-_BLOCKS_MIN = 3
-
 __all__ = ["crowd_points", "crowd_table", "readers_text", "servers_points", "servers_shown", "servers_table"]
 
 
@@ -177,7 +174,6 @@ class _Crowd(NamedTuple):
 def _crowds(task: Task, lines: Sequence[Series]) -> list[_Crowd]:
     """By workload: from the best crew to the largest at the best crew's clients, and of the largest from its best clients to the most."""
     steps: list[tuple[str, str, CellReadings, CellReadings]] = []
-    cells = [cell for one in lines if not one.event for cell in one.cells]
     for workload in dict.fromkeys(one.workload for one in lines):
         series = [one for one in lines if one.workload == workload and one.over == "clients" and not one.event]
         known = [(size, one) for one in series if (size := _crew(one)) is not None and len(_judged(one)) > 1]
@@ -196,9 +192,8 @@ def _crowds(task: Task, lines: Sequence[Series]) -> list[_Crowd]:
             steps.append((workload, f"{step} with {largest} {_CREWS[_kind(crowded)]}", first, last))
     crowds = []
     for workload, ends, few, many in steps:
-        # Of these two alone where enough blocks have both, so that both changes have the same runs: other cells tell of one alone.
-        blocks = [{run.run.meta.repetition for run in cell.runs} for cell in (few, many)]
-        found = _between([few, many] if len(blocks[0] & blocks[1]) >= _BLOCKS_MIN else cells, few, many)
+        # Of these two cells alone: at full quotas the one change follows from the other, if both come from the same runs in the same way.
+        found = _between([few, many], few, many)
         if found is not None and found.rate.high < 0.0 and found.shares is not None and min(found.shares) >= FULL:
             crowds.append(_Crowd(workload, ends, found))
     return crowds
