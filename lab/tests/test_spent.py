@@ -15,11 +15,11 @@ from weir_lab.report.page.charts import LOOKS
 from weir_lab.report.sections.comparisons.beside import _spent_points, _spent_table
 
 
-def line(name: str, throughput: float, proxy: float | None, others_ns: int = 0) -> Series:
+def line(name: str, throughput: float, proxy: float | None, others_s: float = 0.0) -> Series:
     """256 clients on two cores that are used 1.8 s of each: 0.3 s by the clients, 0.5 s by servers, 0.4 s by the delay device."""
     cores = {Role.CLIENT: 0.3, Role.SERVERS: 0.5, Role.NETWORK: 0.4, **({Role.PROXY: proxy} if proxy else {})}
     run = SimpleNamespace(
-        run=SimpleNamespace(cpu=SimpleNamespace(busy_ns=1_800_000_000, others_ns=others_ns, interval_ns=10**9)),
+        machine_cpu_s=(1.8 - others_s) / throughput,
         throughput=throughput,
         cpu_s=lambda role: cores[role] / throughput if role in cores else None,
     )
@@ -30,7 +30,7 @@ def line(name: str, throughput: float, proxy: float | None, others_ns: int = 0) 
 
 def test_what_a_request_costs_this_machine_is_said_by_role() -> None:
     """Weir answered 45 % more than another proxy on full processors, and no sentence said what a request cost."""
-    lines = [line("direct", 60_000.0, None), line("Weir", 50_000.0, 0.35), line("twemproxy", 40_000.0, 0.5, 10**8)]
+    lines = [line("direct", 60_000.0, None), line("Weir", 50_000.0, 0.35), line("twemproxy", 40_000.0, 0.5, 0.1)]
     (said,) = _spent_points(lines)
     assert said.startswith(
         "10 % writes, at 256 clients a request costs this machine, in CPU time, 30.0 µs directly, 36.0 µs through Weir (7.0 of them "

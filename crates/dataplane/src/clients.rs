@@ -517,10 +517,8 @@ impl Clients {
     /// When to look for any that are overdue, or whose bytes have waited for more.
     #[inline]
     pub(crate) fn due(&self) -> Option<Instant> {
-        match self.held_back.front() {
-            None => self.due,
-            Some(&(_, until)) => Some(self.due.map_or(until, |due| due.min(until))),
-        }
+        let held = self.held_back.front().map(|&(_, until)| until);
+        held.into_iter().chain(self.due).min()
     }
 
     /// Closes the connections of clients that are overdue, if it is time to look for any.

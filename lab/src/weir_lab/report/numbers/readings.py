@@ -177,6 +177,15 @@ class Reading:
         cores = self.cores(role)
         return None if cores is None else cores / self.throughput
 
+    @property
+    def machine_cpu_s(self) -> float | None:
+        """CPU time that the whole machine spent per request of the clients, without other programs where these are known."""
+        cpu = self.run.cpu
+        if cpu is None or self.throughput <= 0.0:
+            return None
+        busy = cpu.busy_ns - (cpu.others_ns or 0)
+        return max(0.0, busy / cpu.interval_ns / self.throughput)
+
     def wire_bytes(self, tier: str) -> float | None:
         """Bytes that the machines of a tier sent per request, headers included; ``None`` where one did not count them."""
         cpu = self.run.cpu

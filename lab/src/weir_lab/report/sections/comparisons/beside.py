@@ -236,7 +236,7 @@ def _spent(lines: Sequence[Series]) -> list[_Spent]:
         most = max(cell.settings.clients for one in group for cell in one.cells)
         for one in group:
             cell = _at(one, most)
-            whole = cell.of(_whole_s) if cell is not None else []
+            whole = cell.of(lambda run: run.machine_cpu_s) if cell is not None else []
             if cell is None or not whole:
                 continue
             known = {role: cell.of(lambda run, role=role: run.cpu_s(role)) for role in _SPENT}  # type: ignore[misc]
@@ -244,12 +244,6 @@ def _spent(lines: Sequence[Series]) -> list[_Spent]:
             way = "directly" if cell.settings.path is RequestPath.DIRECT else f"through {one.name}"
             found.append(_Spent(workload, one.name, way, most, 1e6 * sum(whole) / len(whole), roles))
     return found
-
-
-def _whole_s(run: Reading) -> float | None:
-    """What the whole machine spent on a request, other programs left out where they are known."""
-    cpu = run.run.cpu
-    return None if cpu is None else (cpu.busy_ns - (cpu.others_ns or 0)) / cpu.interval_ns / run.throughput
 
 
 def _spent_points(lines: Sequence[Series]) -> list[str]:

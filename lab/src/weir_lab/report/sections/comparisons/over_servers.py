@@ -53,9 +53,7 @@ def servers_points(cells: Sequence[CellReadings]) -> list[str]:
     found = _found(cells)
     if found is None:
         return []
-    few, many = found.few, found.many
-    ends = f"{few.settings.servers} to {count_text(many.settings.servers, 'server')}{readers_text(few, many)}"
-    return [f"Without copies (R = 1), from {ends}: {_found_text(found)}{_quotas_text(found.shares)}."]
+    return [f"Without copies (R = 1), from {_servers_text(found)}: {_found_text(found)}{_quotas_text(found.shares)}."]
 
 
 def servers_shown(cells: Sequence[CellReadings]) -> list[str]:
@@ -63,9 +61,12 @@ def servers_shown(cells: Sequence[CellReadings]) -> list[str]:
     found = _found(cells)
     if found is None or not found.rate.shown:
         return []
+    return [f"without copies, from {_servers_text(found)}, by its interval alone: throughput {change_text(found.rate)}"]
+
+
+def _servers_text(found: _Found) -> str:
     few, many = found.few, found.many
-    ends = f"{few.settings.servers} to {count_text(many.settings.servers, 'server')}{readers_text(few, many)}"
-    return [f"without copies, from {ends}, by its interval alone: throughput {change_text(found.rate)}"]
+    return f"{few.settings.servers} to {count_text(many.settings.servers, 'server')}{readers_text(few, many)}"
 
 
 def _found_text(found: _Found) -> str:

@@ -41,7 +41,7 @@ def devices_of(cell: CellReadings, sweep: SweepReadings) -> tuple[tuple[Device, 
     missing: list[str] = []
     testbed = sweep.testbed
     if testbed is None or testbed.shares_cpu:
-        whole = _mean(cell.of(_machine_s))
+        whole = _mean(cell.of(lambda run: run.machine_cpu_s))
         if whole is None:
             missing.append("no CPU time of the machine is recorded, so no station stands for it")
         else:
@@ -148,15 +148,6 @@ def _shared_out(tier: str, settings: Settings) -> tuple[float, bool]:
 
 def _machines(tier: str, settings: Settings) -> int:
     return {"client": settings.client_machines, "proxy": settings.proxies, "server": settings.servers}[tier]
-
-
-def _machine_s(run: Reading) -> float | None:
-    """CPU time of this machine per request, without other programs where they are known."""
-    cpu = run.run.cpu
-    if cpu is None or run.throughput <= 0.0:
-        return None
-    busy = cpu.busy_ns - (cpu.others_ns or 0)
-    return max(0.0, busy / cpu.interval_ns / throughput_of(run))
 
 
 def _network_thread_s(run: Reading) -> float | None:
