@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -24,7 +25,7 @@ from weir_lab.report.sections.models.counted import built_delays, burst_s, devic
 from weir_lab.report.sections.models.drawn import drawing
 from weir_lab.report.sections.models.layouts import fits_of
 from weir_lab.report.sections.models.networks import point, simulation_text
-from weir_lab.report.sections.models.open_stations import loads_of, open_models
+from weir_lab.report.sections.models.open_stations import _reason, loads_of, open_models
 from weir_lab.report.sections.models.printed import printed_networks, printed_open
 from weir_lab.report.sections.models.twice import sentence, twice_at
 from weir_lab.report.sections.models.words import off, over_text
@@ -283,6 +284,18 @@ def test_where_the_largest_throughput_is_the_level_itself_there_is_no_steady_sta
                 assert one.utilization == pytest.approx(1.0)
                 assert one.station is None
                 assert "this level has the largest throughput itself" in one.reason
+
+
+def test_workers_that_did_not_limit_are_why_a_model_by_the_largest_throughput_is_too_slow() -> None:
+    """Of one client “arrivals are not Poisson” was said, where a request held its reader for 1.9 ms and the model had 4.7."""
+    missed = Meeting(Verdict.MISSED, -59.2)
+    cell: Any = SimpleNamespace(of=lambda _: [0.0019])
+    said = _reason(missed, True, mmm(273.0, 212.0, 80), cell, 80)
+    assert said == (
+        "a request holds its worker 60 % shorter here than the model says: μ is of another level, where it is held longer or not all "
+        "workers are busy"
+    )
+    assert _reason(missed, True, mmm(273.0, 500.0, 80), cell, 80).startswith("arrivals of a closed system")
 
 
 def test_printed_tables_stand_with_what_is_right(blocks: list[Block]) -> None:

@@ -333,6 +333,23 @@ def test_bins_have_round_edges_in_a_unit_without_leading_zeros() -> None:
     assert unit_of(2e6) == "ms"
 
 
+@pytest.mark.parametrize("repetitions", [2, 3])
+def test_of_two_runs_that_lie_apart_nobody_says_which_is_the_outlier(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repetitions: int
+) -> None:
+    """“Further than chance explains are block 1 (+15.675) and block 4 (−15.675)” was said of one cell with two runs."""
+    sweep = sweeps(tmp_path, "t-2k")["t-2k"]
+    workload, (design, *_), _ = next(iter(effects.designs_of(sweep)))
+    assert design.read.repetitions == 2
+    monkeypatch.setattr(effects, "outlying", lambda _: [(3, 0), (3, 1)])
+    monkeypatch.setattr(effects, "_MIRRORED", 2 if repetitions == 2 else 1)
+    (found,) = effects._outliers(Task(spec("effects"), (sweep,), (), "S5"), workload, design)
+    assert isinstance(found, Text)
+    assert found.text.count("both runs at ") == (1 if repetitions == 2 else 0)
+    assert ("nobody knows which; no flag" in found.text) == (repetitions == 2)
+    assert ("run 1 (r1) at " in found.text) == ("run 2 (r2) at " in found.text) == (repetitions == 3)
+
+
 def test_outliers_of_a_design_are_seldom_named_where_there_are_none_and_always_where_one_is_far_off() -> None:
     rng = np.random.default_rng(11)
     values = rng.standard_normal((500, 8, 3))

@@ -18,11 +18,12 @@ from weir_lab.records.sharing.packing import plain_seconds
 from weir_lab.records.sharing.unpacking import seconds_of_plain
 from weir_lab.records.windows import Window
 from weir_lab.report.sections import traces
-from weir_lab.report.sections.claims.rules import _longer_text
+from weir_lab.report.sections.claims.rules import _counted, _longer_text
 from weir_lab.report.sections.traces import (
     CANNOT_TELL,
     DRIFTS,
     STABLE,
+    Spikes,
     Steadiness,
     _alike_point,
     _held_most,
@@ -31,7 +32,7 @@ from weir_lab.report.sections.traces import (
     spikes_of,
     steadiness,
 )
-from weir_lab.theory.linear import Estimate, Within
+from weir_lab.theory.linear import Counted, Estimate, Within
 from weir_lab.theory.stats import Spike, coincidences, find_spikes
 
 if TYPE_CHECKING:
@@ -221,6 +222,17 @@ def test_of_one_trace_more_runs_would_tell_nothing_and_a_longer_one_might() -> N
     assert "no longer trace would tell" in _longer_text([Within(Estimate(5.0, 2.0, 20.0), -5.0, 5.0)], 0.05)
     far = Within(Estimate(-1.0, 36.0, 20.0), -5.0, 5.0)
     assert _longer_text([far], 0.05) == "; it would take a trace more than 10 times as long"
+
+
+def test_a_trace_that_could_show_no_spike_is_not_asked_for_in_a_longer_form() -> None:
+    """“A trace 7 times as long would tell” stood behind one whose windows had to be 85 % off to be spikes."""
+
+    def said(reach: float) -> str:
+        return _counted("control", Spikes((), (), 0.0, True, 0, reach), Counted(0, 1.0, 1.0)).evidence(0.003)
+
+    assert "control has 0 spikes in 0 bursts (a window 85 % off its median would be one)" in said(0.85)
+    assert said(0.85).endswith("; its windows differ too much to show smaller ones, however long it were")
+    assert said(0.10).endswith("; a trace some 7 times as long would tell in 4 of 5 such studies")
 
 
 def test_a_trace_whose_parts_are_too_much_alike_has_no_interval_and_its_page_says_so(

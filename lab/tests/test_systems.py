@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from html import unescape
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -15,7 +17,12 @@ from weir_lab.records.formats import STAGES
 from weir_lab.report.numbers.readings import read_cells
 from weir_lab.report.page.blocks import Figure, Table, Text
 from weir_lab.report.page.drawings.machines import STAMPS, System, Tier, draw_system, system_of
-from weir_lab.report.sets.system import system_section
+from weir_lab.report.sets.system import _copies_text, system_section
+
+
+def _placed(placement: str, servers: int) -> Any:
+    return SimpleNamespace(cells=(SimpleNamespace(settings=SimpleNamespace(placement=placement, servers=servers)),))
+
 
 DATA = Path(__file__).parent / "data" / "whole"
 CLIENTS = Tier("3 client machines", 3, ("6 to 192 clients on all of them together",), 40.2, 1.6)
@@ -114,6 +121,10 @@ def test_the_section_says_what_the_study_files_and_the_testbed_say(tmp_path: Pat
     assert section.blocks[0].text.endswith(
         "On a real link of 101 Mbit/s (that of a server) a value of 4,096 bytes would take 0.32 ms more."
     )
+    # Nothing says where copies lie of a placement that is not modulo.
+    assert "modulo" not in tables["system-layouts"].caption
+    assert _copies_text({"one": _placed("modulo", 3)}).startswith(" By the placement modulo a key's first server")
+    assert _copies_text({"one": _placed("modulo", 1)}) == _copies_text({"one": _placed("ring", 3)}) == ""
     layouts = {row[0]: row for row in tables["system-layouts"].rows}
     assert layouts["t-direct"][3:6] == ("–", "–", "–")
     assert layouts["t-full"][4:6] == ("pool", "8 to 64")

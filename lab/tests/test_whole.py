@@ -13,15 +13,18 @@ import pytest
 
 from synthetic_whole import HEADERS, Truth, write_whole
 from weir_lab.bench.sweep.sets import take_files
+from weir_lab.design import parse_study
+from weir_lab.design.whole.sets import load_set
 from weir_lab.errors import ReportError
 from weir_lab.records.runs import TOO_FULL
-from weir_lab.report.common import BOUND, PRINTED, Task
+from weir_lab.report.common import BOUND, PRINTED, Task, design_rows
 from weir_lab.report.numbers.readings import read_cells
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.arranging import arrange
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
 from weir_lab.report.page.charts import LOOKS
-from weir_lab.report.page.html import html_page
+from weir_lab.report.page.html import html_page, markdown_page
+from weir_lab.report.sections import traces
 from weir_lab.report.sections.smaller import build_links
 from weir_lab.report.sets import Sources, assemble, changes, verify, write_report
 from weir_lab.report.sets.twin import read_twin
@@ -448,24 +451,35 @@ def test_times_that_s4_printed_and_pairs_of_links_stand_beside_ours(tmp_path: Pa
     pairs = {(row[0], row[1]): row for row in table(found, "links-pairs").rows}
     assert number_of(pairs["server-0", "client-0"][3]) == pytest.approx(0.96 * 101.0)
     assert number_of(pairs["client-0", "server-0"][5]) == pytest.approx(0.7)
-    means = {(number_of(row[0]), row[2]): row for row in table(found, "threads-printed-means").rows}
+    means = {(number_of(row[1]), row[3]): row for row in table(found, "threads-printed-means").rows}
     # Sixteen read threads at 3 x 128 clients: 24 threads were printed, too, and are no level of ours.
     assert {readers for readers, _ in means} == {12.0, 16.0, 20.0}
     printed = next(
         row for row in read_table("s4_mean_timestamps") if (row["threads_per_pool"], row["op"]) == ("12", "get")
     )
-    assert number_of(means[12.0, "GET"][3]) == pytest.approx(float(printed["t_queue_us"]) / 1e3)
+    assert number_of(means[12.0, "GET"][4]) == pytest.approx(float(printed["t_total_us"]) / 1e3)
+    assert number_of(means[12.0, "GET"][6]) == pytest.approx(float(printed["t_queue_us"]) / 1e3)
     # Of ours the three times are the whole time in the proxy: all but 0.2 ms of what the clients see.
     threads = section(found, "threads")
-    cell = next(row for row in table(found, "threads-printed-means").rows if number_of(row[0]) == 12.0)
-    ours = sum(number_of(cell[place]) for place in (4, 6, 8))
+    cell = next(row for row in table(found, "threads-printed-means").rows if number_of(row[1]) == 12.0)
+    ours = sum(number_of(cell[place]) for place in (7, 9, 11))
+    assert ours == pytest.approx(number_of(cell[5]), rel=0.001)
+    assert number_of(cell[12]) == pytest.approx(14.08575)
+    assert number_of(cell[13]) == pytest.approx(0.2, abs=0.02)
     reading = read_cells("s4-max2.toml", tmp_path / "root" / "s4-max2")
     response = next(one.mean_response_s for one in reading.cells if one.settings.readers == 12)
     assert threads.blocks
     assert ours == pytest.approx(1e3 * response - 0.2, rel=0.02)
     quartiles = table(found, "replication-printed-quartiles").rows
-    assert {number_of(row[0]) for row in quartiles} == {3.0, 5.0, 7.0}
-    assert all(number_of(row[4]) > 0.0 and number_of(row[5]) > 0.0 for row in quartiles)
+    assert {number_of(row[1]) for row in quartiles} == {3.0, 5.0, 7.0}
+    assert {row[6] for row in quartiles} == {"T_queue", "T_server"}
+    assert all(number_of(entry) > 0.0 for row in quartiles for entry in row[8:])
+    # The study printed those of the queue over its threads, too.
+    over_threads = table(found, "threads-printed-quartiles").rows
+    assert sorted((str(row[0]), number_of(row[4]), str(row[6])) for row in over_threads if row[7] == "GET") == [
+        ("max throughput clients", 16.0, "T_queue"),
+        *(("max throughput threads", one, "T_queue") for one in (12.0, 16.0, 20.0)),
+    ]
 
 
 def test_links_have_the_values_a_second_that_they_carry_beside_what_s5_printed(tmp_path: Path) -> None:
@@ -535,6 +549,48 @@ def test_the_price_of_a_proxy_is_that_of_the_proxy_alone(tmp_path: Path, gain: f
     assert {row[5] for row in rows[2:]} == {"cannot tell: one run"}
     assert number_of(rows[2][6]) == pytest.approx(-49.4, abs=0.1)
     assert "nothing else differs" in sentences(section(found, "overhead"))
+
+
+def test_a_trace_has_the_deviation_of_single_requests_and_says_which_rows_are_one_run(
+    report: Report, folder: Path
+) -> None:
+    found = table(report, "trace-steadiness")
+    row = found.rows[0]
+    run = read_cells("t-trace.toml", folder / "t-trace").cells[0].runs[0]
+    deviation = run.times.standard_deviation() if run.times is not None else None
+    assert deviation is not None
+    assert number_of(row[found.columns.index("SD of requests (ms)")]) == pytest.approx(deviation / 1e6, rel=1e-3)
+    assert "windows of 1 s" not in found.caption
+    spec = next(one for one in load_set(DATA / "small.set.toml").sections if one.name == "trace")
+    sweep = read_cells("t-trace.toml", folder / "t-trace")
+    both = traces.build(Task(spec.model_copy(update={"windows_s": [1, 10]}), (sweep,)))
+    (again,) = (one for one in both if isinstance(one, Table) and one.name == "trace-steadiness")
+    assert again.caption.endswith(" t-trace-10s is the run of t-trace in windows of 10 s.")
+
+
+def test_writes_have_stages_and_percentiles_of_both_operations(report: Report) -> None:
+    figures = {one.name: one for one in section(report, "writes").blocks if isinstance(one, Figure)}
+    assert {panel.title.split(",")[0] for panel in figures["writes-stages"].panels} == {"GET", "SET"}
+    shown = figures["writes-stage-percentiles"].panels
+    assert {panel.title for panel in shown} == {
+        f"{name}: stage {stage}" for name in ("GET", "SET") for stage in ("queue", "backend")
+    }
+    assert all(" %" in name for panel in shown for name in panel.x.names)
+
+
+def test_the_markdown_has_the_design_of_each_section(report: Report) -> None:
+    text = markdown_page(report)
+    for part in report.sections:
+        for name, value in part.design:
+            assert f"- {name}: {value}\n" in text.partition(f"\n## {part.title}\n")[2].partition("\n## ")[0]
+
+
+def test_a_night_says_that_it_repeats_where_that_tells_most() -> None:
+    study = parse_study((DATA / "t-full.toml").read_text(), "night")
+    rows = dict(design_rows(study))
+    assert rows["repetitions"].startswith("as many as the night had time for, where they tell most")
+    assert "5 or 10 s measured" in rows["phases"]
+    assert dict(design_rows(parse_study((DATA / "t-full.toml").read_text(), "quick")))["repetitions"].startswith("3,")
 
 
 def number_of(entry: object) -> float:

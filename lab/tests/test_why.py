@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from weir_lab.design import RequestPath
-from weir_lab.report.numbers.stations import Usage
+from weir_lab.report.numbers.stations import Usage, bottleneck
 from weir_lab.report.sections.claims.why import (
     _lost_more,
     _modelled,
@@ -56,6 +56,22 @@ def test_workers_bound_what_twice_of_a_station_before_them_brings() -> None:
         == "With twice the client uplinks throughput is at most about 4,350 requests/s (+25.0 %), where the workers are full."
     )
     assert bound == pytest.approx(4350.0, abs=1.0)
+
+
+def test_workers_are_the_next_limit_behind_the_clients_links_which_hold_none() -> None:
+    """“Next are the proxy uplinks, 77 % used” stood before “at most 4,340, where the workers are full”."""
+    proxy, crew = Usage("proxy uplinks", 0.77, "bytes"), Usage("workers", 0.80, "held", holds=True)
+    clients = bottleneck([Usage("client uplinks", 1.0, "bytes"), crew, proxy], queue_grows=None)
+    assert clients.sentence.endswith("Next are the workers, 80 % used.")
+    servers = bottleneck([Usage("server uplinks", 1.0, "bytes"), crew, proxy], queue_grows=None)
+    assert servers.sentence.endswith("Next are the proxy uplinks, 77 % used.")
+    # Full ones are held by what they wait for, and by nothing before them.
+    crew = Usage("workers", 0.95, "held", holds=True)
+    assert (
+        "the workers are held by it" in bottleneck([Usage("server uplinks", 1.0, "b"), crew], queue_grows=None).sentence
+    )
+    said = bottleneck([Usage("client uplinks", 1.0, "b"), crew], queue_grows=None).sentence
+    assert said == "The client uplinks limit: 100 % used (b). Next are the workers, 95 % used."
 
 
 def test_clients_that_wait_for_replies_bound_what_twice_of_a_station_brings() -> None:

@@ -93,13 +93,17 @@ _OUT_OF_NAMES = {"clients", "clients_per_thread", "client_machines", "client_thr
 
 @dataclass(frozen=True)
 class Task:
-    """What a builder is given: its part of the set, the sweeps of its files, and those with the event engine beside them."""
+    """What a builder is given: its part of the set, the sweeps of its files, and those with the event engine beside them.
+
+    ``fewer`` are the sweeps with fewer clients than the study measured.
+    """
 
     spec: SectionSpec
     sweeps: tuple[SweepReadings, ...]
     beside: tuple[SweepReadings, ...] = ()
     label: str = ""
     margins: Margins = DEFAULT_MARGINS
+    fewer: tuple[SweepReadings, ...] = ()
 
     @property
     def first(self) -> SweepReadings:
@@ -404,7 +408,9 @@ def design_rows(study: Study) -> tuple[tuple[str, str], ...]:
     rows += [(titles[name], _levels_text(study, name, [value])) for name, value in study.fixed.items()]
     if study.kind in (Kind.LOAD, Kind.TRACE, Kind.MICRO):
         runs = (
-            f"{plan.repetitions}"
+            "as many as the night had time for, where they tell most"
+            if plan.night is not None
+            else f"{plan.repetitions}"
             if plan.stop is None
             else f"{plan.repetitions} to {plan.repetitions_max}, by stop rule"
         )
@@ -420,9 +426,10 @@ def design_rows(study: Study) -> tuple[tuple[str, str], ...]:
                 ),
                 ("wanted", f"a {100 * asked.level:g} % interval within {100 * asked.half_width:g} %"),
             ]
-        rows += [
-            ("phases", f"{plan.warmup_s:g} s warm-up, {plan.measured_s:g} s measured, {plan.cooldown_s:g} s cool-down"),
-        ]
+        measured = f"{plan.measured_s:g} s"
+        if plan.night is not None and plan.night.headline_s != plan.measured_s:
+            measured = f"{plan.measured_s:g} or {plan.night.headline_s:g} s"
+        rows.append(("phases", f"{plan.warmup_s:g} s warm-up, {measured} measured, {plan.cooldown_s:g} s cool-down"))
     rows += [("pace", study.pace or "as written")]
     if study.assumed:
         rows.append(("assumed, not printed by the study", ", ".join(study.assumed)))

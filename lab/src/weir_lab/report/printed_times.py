@@ -6,6 +6,8 @@ S1 has our stages from the second stamp on. S4's three times are sums of them:
 T_queue    queue
 T_server   send and backend: S4 counts from the first send to the last reply
 T_left     read, dispatch and reply: everything else between first and last stamp
+T_total    all of them
+offset     what the clients see and the proxy does not
 =========  =====================================================================
 
 The machines differ, so shares and their order can be compared, not values.
@@ -17,12 +19,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from weir_lab.report.common import speed_note
+from weir_lab.report.numbers.comparing import outside_of
 from weir_lab.report.numbers.readings import OPERATION_NAMES
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Table, Value, over
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from weir_lab.report.common import Task
     from weir_lab.report.numbers.readings import CellReadings, Reading
@@ -40,10 +43,14 @@ _S1_STAGES = {
 }
 
 _PARTS = {
+    "t_total_us": ("read", "dispatch", "queue", "send", "backend", "reply"),
     "t_queue_us": ("queue",),
     "t_server_us": ("send", "backend"),
     "t_left_us": ("read", "dispatch", "reply"),
 }
+# Quantities that percentiles were printed of, with the stage that has ours: sending takes microseconds.
+_PERCENTILES = {"t_queue": "queue", "t_server": "backend"}
+_PERCENTS = (25, 50, 75, 95)
 # Client machines of S4; its tables count clients per machine.
 _MACHINES = 3
 
@@ -67,48 +74,91 @@ def means_beside(task: Task, cells: Sequence[CellReadings]) -> Table | None:
             (Value(float(row[name]) / 1e3), over(found, 1e3 * task.first.speed))
             for name, found in zip(_PARTS, ours, strict=True)
         ]
+        outside = fitting[0].of(outside_of)
+        offset: tuple[Entry, Entry] = ("–", "–")
+        if row["offset_to_client_us"] and outside:
+            offset = (
+                Value(float(row["offset_to_client_us"]) / 1e3),
+                over(outside, 1e3 * task.first.speed, signed=True),
+            )
+        name = OPERATION_NAMES.get(operation, operation)
         rows.append(
-            (Value(readers), Value(clients), OPERATION_NAMES.get(operation, operation), *(entry for pair in pairs for entry in pair))
-        )  # fmt: skip
+            (
+                row["sweep"],
+                Value(readers),
+                Value(clients),
+                name,
+                *(entry for pair in (*pairs, offset) for entry in pair),
+            )
+        )
     if not rows:
         return None
     return Table(
         f"{task.spec.name}-printed-means",
         "Mean ms inside the middleware, the study's beside ours (95 % t intervals over runs): T_queue is our queue, T_server send and "
-        f"backend, T_left read, dispatch and reply. Other machines: compare the shares.{speed_note(task.first.speed)}",
-        ("Threads", "Clients", "", "T_queue", "ours", "T_server", "ours", "T_left", "ours"),
+        "backend, T_left read, dispatch and reply, T_total all of them. Of the study: in which of its sweeps. Offset: what the clients "
+        "measured beyond it, of all operations. "
+        f"Other machines: compare the shares.{speed_note(task.first.speed)}",
+        (
+            *(
+                "Of the study",
+                "Threads",
+                "Clients",
+                "",
+                "T_total",
+                "ours",
+                "T_queue",
+                "ours",
+                "T_server",
+                "ours",
+                "T_left",
+                "ours",
+            ),
+            *("Offset to the clients", "ours"),
+        ),
         tuple(rows),
-    )  # fmt: skip
+    )
 
 
 def quartiles_beside(task: Task, cells: Sequence[CellReadings]) -> Table | None:
-    """Median and 95th percentile of the queue for the servers, replicas and writes that both have; ``None`` without such."""
+    """Quartiles and the 95th percentile of queue and server time for the settings that both have; ``None`` without such."""
     rows: list[tuple[Entry, ...]] = []
+    known = {_setting(cell): cell for cell in cells}
     for row in read_table("s4_percentiles"):
-        if row["study"] != task.label or row["quantity"] != "t_queue" or not row["replication"]:
+        cell = known.get(_printed_at(row)) if row["study"] == task.label else None
+        if cell is None:
             continue
-        at = (int(row["servers"]), int(row["replication"]), float(row["write_percent"]))
-        for cell in cells:
-            settings = cell.settings
-            if (settings.servers, settings.replicas, round(100 * settings.write_ratio, 6)) != at:
-                continue
-            ours = [cell.of(partial(_queue_s, operation=row["op"], percent=percent)) for percent in (50.0, 95.0)]
-            if all(ours):
-                rows.append(
-                    (
-                        Value(at[0]), Value(at[1]), Value(at[2], digits=0), OPERATION_NAMES.get(row["op"], row["op"]),
-                        Value(float(row["p50_us"]) / 1e3), over(ours[0], 1e3 * task.first.speed),
-                        Value(float(row["p95_us"]) / 1e3), over(ours[1], 1e3 * task.first.speed),
-                    )
-                )  # fmt: skip
-            break
+        stage, operation = _PERCENTILES[row["quantity"]], row["op"]
+        ours = [
+            cell.of(partial(_stage_s, operation=operation, stage=stage, percent=float(percent)))
+            for percent in _PERCENTS
+        ]
+        if not all(ours):
+            continue
+        servers, replicas, writes, readers, clients = _printed_at(row)
+        pairs = [
+            (Value(float(row[f"p{percent}_us"]) / 1e3), over(one, 1e3 * task.first.speed))
+            for percent, one in zip(_PERCENTS, ours, strict=True)
+        ]
+        rows.append(
+            (
+                row["experiment"].replace("_", " "), Value(servers), Value(replicas), Value(writes, digits=0), Value(readers),
+                Value(clients), row["quantity"].replace("t_", "T_"), OPERATION_NAMES.get(operation, operation),
+                *(entry for pair in pairs for entry in pair),
+            )
+        )  # fmt: skip
     if not rows:
         return None
     return Table(
         f"{task.spec.name}-printed-quartiles",
-        "Time in the queue, the study's beside ours (percentiles per run, 95 % t intervals over runs). Other machines: compare patterns."
+        "Percentiles in ms of the time in the queue and for the servers, the study's beside ours (of each run, with 95 % t intervals over "
+        "runs). Of the study: in which of its experiments. Ours of T_server are those of stage backend: sending takes microseconds. Other "
+        "machines: compare patterns."
         f"{speed_note(task.first.speed)}",
-        ("S", "R", "Writes (%)", "Operation", "Median (ms)", "ours", "p95 (ms)", "ours"),
+        (
+            *("Of the study", "S", "R", "Writes (%)", "Threads", "Clients", "Time", "Operation"),
+            *(name for percent in _PERCENTS for name in (f"{percent} %", "ours")),
+        ),
         tuple(rows),
         folded=True,
     )
@@ -156,13 +206,7 @@ def distributions_beside(task: Task, cells: Sequence[CellReadings]) -> Table | N
     rows: list[tuple[Entry, ...]] = []
     known = {_setting(cell): cell for cell in cells}
     for row in read_table("s4_logdist"):
-        at = (
-            int(row["servers"]),
-            int(row["replication"]),
-            round(float(row["write_percent"]), 6),
-            int(row["threads_per_pool"]),
-            _MACHINES * int(row["clients_per_machine"]),
-        )
+        at = _printed_at(row)
         cell = known.get(at) if row["study"] == task.label else None
         times = cell.merged(lambda run: run.times) if cell is not None else None
         if times is None or not times.total:
@@ -203,6 +247,17 @@ def _setting(cell: CellReadings) -> tuple[int, int, float, int | None, int]:
     return settings.servers, settings.replicas, round(100 * settings.write_ratio, 6), settings.readers, settings.clients
 
 
+def _printed_at(row: Mapping[str, str]) -> tuple[int, int, float, int, int]:
+    """The setting of a printed row, as `_setting` has ours."""
+    return (
+        int(row["servers"]),
+        int(row["replication"]),
+        round(float(row["write_percent"]), 6),
+        int(row["threads_per_pool"]),
+        _MACHINES * int(row["clients_per_machine"]),
+    )
+
+
 def _share_of(run: Reading, operation: str, stage: str) -> float | None:
     """Of the stages that the study printed."""
     found = run.stages_s(operation)
@@ -215,7 +270,7 @@ def _sum_s(run: Reading, operation: str, stages: Sequence[str]) -> float | None:
     return sum(found[stage] for stage in stages) if found is not None else None
 
 
-def _queue_s(run: Reading, operation: str, percent: float) -> float | None:
-    times = run.stage_times(operation, "queue")
+def _stage_s(run: Reading, operation: str, stage: str, percent: float) -> float | None:
+    times = run.stage_times(operation, stage)
     value = times.percentile(percent) if times is not None else None
     return None if value is None else value / 1e9

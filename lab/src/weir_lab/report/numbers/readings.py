@@ -360,7 +360,7 @@ class SweepReadings:
             Observation(
                 tuple(run.run.meta.levels.items()),
                 run.run.meta.repetition,
-                run.run.meta.position,
+                run.run.meta.started_unix_ns,
                 run.settings.population,
                 run.throughput,
                 run.response_s,

@@ -42,6 +42,8 @@ _OFF = re.compile(rf"([-+])(\d+) % {_OFF_RATE}")
 # From this share on the next station is named beside the one that limits.
 _NEAR = 0.75
 
+BEFORE_PROXY = ("client uplinks", "client CPU quotas", "load generators")
+"""What requests pass before they reach a proxy: it holds no worker."""
 CPU_QUOTAS = {"client": "client CPU quotas", "proxy": "proxy CPU quotas", "server": "memcached CPU quotas"}
 """What the CPU quota of a tier's machines is called as a station."""
 
@@ -295,12 +297,13 @@ def bottleneck(found: list[Usage], *, queue_grows: bool | None) -> Limit:
                 f"limit of the system itself.{grown[queue_grows]}",
                 f"The {first.station} limit, mostly by other programs.{grown[queue_grows]}",
             )
-        waiting = [usage.station for usage in full if usage.holds]
+        behind = any(one.station not in BEFORE_PROXY for one in own or common)
+        waiting = [usage.station for usage in full if usage.holds and behind]
         held = f"; the {waiting[0]} are held by it" if waiting else ""
         beside = f" The {common[0].station} were {100 * common[0].share:.0f} % busy, too." if own and common else ""
         return Limit(
             first.station,
-            f"The {first.station} limit: {100 * first.share:.0f} % used ({first.evidence}){held}.{beside}{_next_text(found, first)}"
+            f"The {first.station} limit: {100 * first.share:.0f} % used ({first.evidence}){held}.{beside}{_next_text(found, first, behind)}"
             f"{grown[queue_grows]}",
             f"The {first.station} limit.{grown[queue_grows]}",
         )
@@ -325,9 +328,14 @@ def bottleneck(found: list[Usage], *, queue_grows: bool | None) -> Limit:
     )
 
 
-def _next_text(found: list[Usage], first: Usage) -> str:
-    """The next station that would limit, where it is near: with a little more of the first, or less of this, it does."""
-    others = [one for one in found if one is not first and not one.holds and not one.shared and one.share >= _NEAR]
+def _next_text(found: list[Usage], first: Usage, held: bool) -> str:
+    """The next station that would limit, where it is near: with a little more of the first, or less of this, it does.
+
+    Workers that are ``held`` by a full station are let go with it, and are none.
+    """
+    others = [
+        one for one in found if one is not first and not (one.holds and held) and not one.shared and one.share >= _NEAR
+    ]
     if not others:
         return ""
     nearest = max(others, key=lambda one: one.share)

@@ -70,7 +70,7 @@ _SERVERS_TRIED = (1, 2, 4, 8, 16, 32)
 
 @dataclass(frozen=True)
 class Observation:
-    """One valid run. ``levels`` are those of the study's factors, in its order; ``position`` is the place in the order of runs."""
+    """One valid run. ``levels`` are those of the study's factors, in its order; ``position`` sorts runs by time."""
 
     levels: tuple[tuple[str, Level], ...]
     repetition: int

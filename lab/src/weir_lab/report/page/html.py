@@ -105,6 +105,8 @@ def markdown_page(report: Report) -> str:
             out += [f"**{section.missing_as.capitalize()}:** {section.missing}", ""]
         if section.lacks:
             out += ["**In the study and not on this page:**", "", *(f"- {one}" for one in section.lacks), ""]
+        if section.design:
+            out += ["**Design:**", "", *(f"- {name}: {value}" for name, value in section.design), ""]
         for block in ordered(section) if report.summary else section.blocks:
             out += _markdown(block)
     out += [

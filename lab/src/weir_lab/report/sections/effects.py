@@ -347,7 +347,8 @@ def _residuals(task: Task, workload: str, design: TwoLevelDesign) -> Figure | No
     residuals = from_cell_means(fit).ravel()
     predicted = np.repeat(fit.predicted, fit.repetitions)
     places = ndtri((np.arange(1, residuals.size + 1) - 0.375) / (residuals.size + 0.25))
-    order = np.array(design.run_order).ravel()
+    # Among these runs, by when they began: those of another cell lie between them.
+    order = np.argsort(np.argsort(np.array(design.run_order).ravel())) + 1
     unit = "logarithm" if design.on_logarithms else design.unit
     ordered = np.sort(residuals)
     spread = float(residuals.std())
@@ -366,7 +367,7 @@ def _residuals(task: Task, workload: str, design: TwoLevelDesign) -> Figure | No
         ),
         Panel(
             "over the order of runs",
-            Axis("Place in the order of runs"),
+            Axis("Place in the order of these runs"),
             axis,
             (points(order.tolist(), residuals.tolist()),),
         ),
@@ -442,6 +443,10 @@ def _unequal_text(design: TwoLevelDesign, found: Unequal) -> str:
     )
 
 
+# Runs of a cell whose deviations from its mean are each other's opposite.
+_MIRRORED = 2
+
+
 def outlying(fit: FactorialAnalysis) -> list[tuple[int, int]]:
     """Cell and repetition of each run that lies further from the mean of its cell than chance explains, for all runs together at 5 %.
 
@@ -464,7 +469,7 @@ def outlying(fit: FactorialAnalysis) -> list[tuple[int, int]]:
 def _outliers(task: Task, workload: str, design: TwoLevelDesign) -> list[Block]:
     """Which runs those are, and what was flagged of them."""
     cells, corners = _cells_of(task.first, workload), _corners(design)
-    parts = []
+    parts: dict[tuple[int, int], str] = {}
     for corner, place in outlying(design.read):
         levels = {factor.name: level for factor, level in zip(design.factors, corners[corner], strict=True)}
         readings, run = next(
@@ -475,13 +480,27 @@ def _outliers(task: Task, workload: str, design: TwoLevelDesign) -> list[Block]:
             if run.run.meta.repetition == design.blocks[corner][place]
         )
         flags = "; ".join(run.run.meta.verdict.flags) or "no flag"
-        off = Value(float(design.read.residuals[corner, place]), digits=3, signed=True).text
+        off = float(design.read.residuals[corner, place])
         unit = "on the logarithm" if design.on_logarithms else design.unit
-        parts.append(f"block {run.run.meta.repetition} at {cell_words(readings)} ({off} {unit}; {flags})")
+        if design.read.repetitions > _MIRRORED:
+            text = f"{Value(off, digits=3, signed=True).text} {unit}; {flags}"
+            parts[corner, place] = f"run {place + 1} (r{run.run.meta.repetition}) at {cell_words(readings)} ({text})"
+        else:
+            flags = (
+                "; ".join(dict.fromkeys(flag for one in readings.runs for flag in one.run.meta.verdict.flags))
+                or "no flag"
+            )
+            text = f"{number(abs(off), 3)} {unit} each, so that nobody knows which; {flags}"
+            parts[corner, 0] = f"both runs at {cell_words(readings)} ({text})"
     head = f"{workload.capitalize()}, {design.response}: "
     if not parts:
         return [Text(f"{head}no run is shown to be further from the mean of its cell than chance explains.", note=True)]
-    return [Text(f"{head}further from the mean of their cells than chance explains are {', '.join(parts)}.", note=True)]
+    return [
+        Text(
+            f"{head}further from the mean of their cells than chance explains are {', '.join(parts.values())}.",
+            note=True,
+        )
+    ]
 
 
 def conclusions(task: Task) -> dict[str, str]:

@@ -100,6 +100,7 @@ def build_writes(task: Task) -> list[Block]:
             for name in _OPERATIONS
         ),
         _stages_over_writes(task, cells),
+        _stage_percentiles(task, cells),
         _relative(task, cells),
         *(_percentiles(task, cells, name) for name in _OPERATIONS),
         _sides(task, cells),
@@ -238,14 +239,21 @@ def _scalability(task: Task, cells: Sequence[CellReadings]) -> Figure | None:
 
 
 def _stage_percentiles(task: Task, cells: Sequence[CellReadings]) -> Figure | None:
-    """25, 50, 75 and 95 % of queue and server time per operation."""
+    """25, 50, 75 and 95 % of queue and server time per operation; ``None`` without a proxy."""
+    if not any(cell.settings.path is RequestPath.PROXY for cell in cells):
+        return None
     panels = []
+    mixed = len({cell.settings.write_ratio for cell in cells}) > 1
     for stage in ("queue", "backend"):
         for operation in _OPERATIONS:
-            names, lines = [], []
+            lines = []
             ordered = [cell for servers in _servers(cells) for cell in _of(cells, servers=servers)]
             found: list[Histogram | None] = [cell.merged(stage_times(operation, stage)) for cell in ordered]
-            names = [f"S{cell.settings.servers} R{cell.settings.replicas}" for cell in ordered]
+            names = [
+                f"S{cell.settings.servers} R{cell.settings.replicas}"
+                + (f" {100 * cell.settings.write_ratio:g} %" if mixed else "")
+                for cell in ordered
+            ]
             for place, percent in enumerate(_QUARTILES):
                 marks = tuple(
                     Mark(index, value / 1e6, note="all runs")
@@ -261,7 +269,7 @@ def _stage_percentiles(task: Task, cells: Sequence[CellReadings]) -> Figure | No
                     tuple(line for line in lines if line.marks),
                 )
             )
-    text = "Percentiles of the requests of all runs of a cell; S servers, R replicas."
+    text = f"Percentiles of the requests of all runs of a cell; S servers, R replicas{', share of writes' if mixed else ''}."
     return figure(task, "stage-percentiles", "Queue and server time per operation", panels, text)
 
 
@@ -499,22 +507,17 @@ def _over_writes(
 
 
 def _stages_over_writes(task: Task, cells: Sequence[CellReadings]) -> Figure | None:
-    panels = []
     if not any(cell.settings.path is RequestPath.PROXY for cell in cells):
         return None
-    for label, group in _groups(cells).items():
-        bars = [stage_bar(f"{100 * cell.settings.write_ratio:g} %", cell, "set") for cell in group]
-        panels.append(
-            Panel(
-                f"SET, {label}",
-                Axis(""),
-                Axis("Mean time (ms)"),
-                bars=tuple(bar for bar in bars if bar),
-                parts=STAGE_LOOKS,
-            )
-        )
-    text = "Mean time of a SET in each stage of the proxy, over the share of writes; all runs of a cell."
-    return figure(task, "stages", "Stages of SETs over the share of writes", panels, text)
+    panels = []
+    for operation in reversed(_OPERATIONS):
+        for label, group in _groups(cells).items():
+            bars = [stage_bar(f"{100 * cell.settings.write_ratio:g} %", cell, operation) for cell in group]
+            shown = tuple(bar for bar in bars if bar)
+            name = f"{OPERATION_NAMES[operation]}, {label}"
+            panels.append(Panel(name, Axis(""), Axis("Mean time (ms)"), bars=shown, parts=STAGE_LOOKS))
+    text = "Mean time of a request in each stage of the proxy, over the share of writes; all runs of a cell."
+    return figure(task, "stages", "Stages per operation over the share of writes", panels, text)
 
 
 def _relative(task: Task, cells: Sequence[CellReadings]) -> Figure | None:

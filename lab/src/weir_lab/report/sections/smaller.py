@@ -249,9 +249,8 @@ def build_micro(task: Task) -> list[Block]:
         return [Text("No run has the stages of a proxy.")]
     table = Table(
         f"{task.spec.name}-dispatch",
-        "Time from the complete request to its queue (parsing, hashing, choosing a "
-        "server): mean over runs with 95 % intervals, its share of "
-        "the time in the proxy, and what the study quoted for hashing alone.",
+        "Time from the complete request to its queue (parsing, hashing, choosing a server): mean over runs, with its 95 % interval where "
+        "there are several, its share of the time in the proxy, and what the study quoted for hashing alone.",
         ("Servers", "Dispatch (µs)", "Share (%)", "Study (µs)", "Runs"),
         tuple(rows),
     )

@@ -193,7 +193,7 @@ def build(task: Task) -> list[Block]:
         rows.append(
                 (
                     name, Value(len(found.windows)), Value(found.cut), Value(run.throughput, digits=0), Value(1e3 * run.response_s),
-                    Value(found.cv_percent, digits=1), Value(found.drift_percent, digits=2, signed=True),
+                    _deviation(run), Value(found.cv_percent, digits=1), Value(found.drift_percent, digits=2, signed=True),
                     _end(found.low_percent), _end(found.high_percent),
                     Value(found.lag1, digits=2), Value(found.law_percent, digits=2, signed=True), found.verdict(),
                 )
@@ -211,17 +211,20 @@ def build(task: Task) -> list[Block]:
         return [Text("No run is long enough for windows.")]
     table = Table(
         f"{task.spec.name}-steadiness",
-        "Spread (coefficient of variation) of throughput between windows; change along a straight line through the means of "
+        "SD: standard deviation of the response times of single requests. Spread (coefficient of variation) of throughput between windows; "
+        "change along a straight line through the means of "
         f"{PARTS} parts (fewer of a short trace), from the first to the last, with its 95 % interval; correlation of neighbouring parts, "
         "which count as fewer where they are alike; deviation from the interactive law. A trace is "
         f"stable where the interval lies within ±{STABLE_PERCENT:g} %, and drifts where it lies outside. Warm-up: windows at the start "
-        f"that MSER-5 cuts before, at most {100 * WARMUP_MAX:g} % of a trace; where it would cut more, nothing is cut.",
+        f"that MSER-5 cuts before, at most {100 * WARMUP_MAX:g} % of a trace; where it would cut more, nothing is cut."
+        f"{_again_text(task)}",
         (
             "Trace",
             "Windows",
             "Warm-up",
             "X (requests/s)",
             "R (ms)",
+            "SD of requests (ms)",
             "Spread (%)",
             "Drift (%)",
             "from",
@@ -236,6 +239,16 @@ def build(task: Task) -> list[Block]:
     if alike_rows:
         tables.append(_together_table(task, alike_rows))
     return [Text("What the data say:", tuple(points)), *with_tables([*tables, *figures])]
+
+
+def _again_text(task: Task) -> str:
+    """That a run stands in windows of another width, too."""
+    again = {
+        sweep.study.name: f"{_name(sweep, width_s)} is the run of {sweep.study.name} in windows of {width_s} s"
+        for sweep, _, width_s in _drawn(task)
+        if width_s != sweep.study.plan.window_s
+    }
+    return f" {'; '.join(again.values())}." if again else ""
 
 
 _SAID = {STABLE: "is stable", DRIFTS: "is not stable", CANNOT_TELL: "may be stable or not"}
@@ -462,6 +475,12 @@ def _name(sweep: SweepReadings, width_s: int) -> str:
     return sweep.study.name + (f"-{width_s}s" if width_s != sweep.study.plan.window_s else "")
 
 
+def _deviation(run: Reading) -> Entry:
+    """The standard deviation of the response times of all requests, of all generators together."""
+    found = run.times.standard_deviation() if run.times is not None else None
+    return Value(found / 1e6) if found is not None else "–"
+
+
 def _end(percent: float) -> Entry:
     """An end of the interval of a change; none is known where parts are too much alike."""
     return Value(percent, digits=2, signed=True) if math.isfinite(percent) else "–"
@@ -500,6 +519,10 @@ def _figure(task: Task, sweep: SweepReadings, found: Steadiness, width_s: int) -
         for one in windows
         if one.mean_ns is not None and one.sd_ns is not None
     )
+    if spread and step > 1:
+        inside = [(group, [one.sd_ns / 1e6 for one in group if one.sd_ns is not None]) for group in groups]
+        marks = tuple(_merged(group, values) for group, values in inside if values)
+        lines.append(Line("standard deviation inside a window", marks, LOOKS[2], "plain"))
     if spread and step == 1:
         lines.insert(0, Line("mean ± one standard deviation inside the window", spread, LOOKS[1], "band"))
     panels = [
@@ -514,6 +537,7 @@ def _figure(task: Task, sweep: SweepReadings, found: Steadiness, width_s: int) -
             else ""
         )
         + "; windows of one run are correlated, so they have no intervals."
+        + (" The standard deviation inside a window is that of the first client machine's requests." if spread else "")
     )
     name = _name(sweep, width_s).removeprefix(f"{task.label.lower()}-")
     title = sweep.study.title.replace(f"windows of {sweep.study.plan.window_s} s", f"windows of {width_s} s")

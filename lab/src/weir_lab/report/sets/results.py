@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weir_lab.report.numbers.maxima import listed
+from weir_lab.report.sections.claims.asked import CANNOT_TELL, NO_DATA
+from weir_lab.report.sections.claims.confirming import CONFIRMED, NOT_CONFIRMED
 from weir_lab.report.sections.comparisons.plateaus import ends_text, stops_of
 from weir_lab.theory.units import count_text
 
@@ -16,9 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weir_lab.report.common import Task
+    from weir_lab.report.page.blocks import Section
     from weir_lab.report.sections.comparisons.plateaus import Stop
 
-__all__ = ["results_of", "single_text"]
+__all__ = ["CHANGED", "confirmed_text", "results_of", "single_text"]
+
+CHANGED = "runs with "
+"""Before what was changed, among a section's conclusions."""
+_SAID = {CONFIRMED: CONFIRMED, NOT_CONFIRMED: NOT_CONFIRMED, CANNOT_TELL: "not decided"}
 
 # Kinds of sections that have stops.
 _RESULT_KINDS = ("clients", "beside")
@@ -146,6 +153,22 @@ def _part(group: Sequence[_Found], order: Sequence[_Found]) -> str:
     where = _where(group[0].stop.limit.station)
     named = [one.named for one in sorted(group, key=lambda one: order.index(one))]
     return f"{ends_text(min(ends), max(ends))} requests/s {where} ({'; '.join(named)})"
+
+
+def confirmed_text(sections: Sequence[Section]) -> str:
+    """``…: twice the server uplinks, confirmed in “One proxy”; half …``: what runs said in which one station was changed; or empty."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for section in sections:
+        for name, verdict in section.conclusions.items():
+            if name.startswith(CHANGED) and verdict != NO_DATA:
+                found.setdefault(name.removeprefix(CHANGED), {}).setdefault(verdict, []).append(f"“{section.title}”")
+    if not found:
+        return ""
+    parts = [
+        f"{changed}, {', '.join(f'{_SAID[verdict]} in {listed(titles)}' for verdict, titles in by_verdict.items())}"
+        for changed, by_verdict in found.items()
+    ]
+    return f"That a station limits was tried with runs of ours in which it alone was changed: {'; '.join(parts)}."
 
 
 def single_text(tasks: Sequence[Task]) -> str:

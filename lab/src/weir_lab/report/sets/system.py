@@ -72,17 +72,17 @@ _EVENTS = {
 def system_section(
     sweeps: Sequence[SweepReadings],
     lacks: Sequence[Lack] = (),
-    confirming: Collection[str] = (),
+    added: Collection[str] = (),
     beside: Sequence[SweepReadings] = (),
 ) -> Section | None:
     """The section, from sweeps that have runs under load; ``None`` where there are none.
 
-    Files of ``confirming`` are not drawn, nor are sweeps with the event engine ``beside``; tables have both.
+    Files of ``added`` are not drawn, nor are sweeps with the event engine ``beside``; tables have both.
     """
     loaded = [sweep for sweep in sweeps if sweep.cells]
     if not loaded:
         return None
-    shown = max([sweep for sweep in loaded if sweep.file not in confirming] or loaded, key=_size)
+    shown = max([sweep for sweep in loaded if sweep.file not in added] or loaded, key=_size)
     system = _system(shown)
     engine = _cells(shown)[0].settings.engine
     figure = Figure(
@@ -248,12 +248,23 @@ def _layouts(sweeps: Mapping[str, SweepReadings]) -> Table:
     return Table(
         f"{SYSTEM}-layouts",
         "What each sweep had. Workers are those of a proxy; of the split engine they are readers of each server, of the event engine its "
-        f"loops.{beside}",
+        f"loops.{beside}{_copies_text(sweeps)}",
         (
             *("Sweep", "Client machines", "Clients", "Proxies", "Engine", "Workers", "Servers"),
             *("Servers of a key", "Value (bytes)"),
         ),
         tuple(rows),
+    )
+
+
+def _copies_text(sweeps: Mapping[str, SweepReadings]) -> str:
+    """Where the copies of a key lie, of the placement of the studies."""
+    settings = [one.settings for sweep in sweeps.values() for one in sweep.cells]
+    if not any(one.placement == "modulo" and one.servers > 1 for one in settings):
+        return ""
+    return (
+        " By the placement modulo a key's first server is its hash modulo the number of servers; its others are the next ones in order, "
+        "and behind the last comes the first."
     )
 
 

@@ -94,6 +94,8 @@ __all__ = ["RULES", "against_number"]
 
 # Nobody measures a trace of days, in which other things change.
 _TIMES_MAX = 10.0
+# Where a window has to be so far off its median to be a spike, no longer trace shows a usual one.
+_UNSTEADY = 0.5
 
 
 # The maximum against what links carry, and against a printed number.
@@ -519,9 +521,10 @@ def _counted(name: str, spikes: traces.Spikes, question: Counted) -> Asked:
         if not spikes.sizes:
             counted += f" (a window {number(100.0 * spikes.reach, 0)} % off its median would be one)"
         kinds = f"; spikes: {spikes.kinds_text}" if spikes.sizes else ""
-        return (
-            f"{name} has {counted}, {per_hour} bursts an hour ({low} to {high}){kinds}{_longer_text([question], alpha)}"
-        )
+        longer = _longer_text([question], alpha)
+        if longer and not spikes.sizes and spikes.reach > _UNSTEADY:
+            longer = "; its windows differ too much to show smaller ones, however long it were"
+        return f"{name} has {counted}, {per_hour} bursts an hour ({low} to {high}){kinds}{longer}"
 
     return Asked((question,), evidence, 1, says_missing=True)
 

@@ -23,7 +23,7 @@ from weir_lab.records.tables.quotas import quota_shares
 from weir_lab.report.common import by_workload, cell_words, level_text, series_of, workload_name
 from weir_lab.report.numbers.comparing import outside_of, response_of, throughput_of
 from weir_lab.report.numbers.maxima import maximum_of
-from weir_lab.report.numbers.stations import CPU_QUOTAS, FULL, Usage, bottleneck, usages
+from weir_lab.report.numbers.stations import BEFORE_PROXY, CPU_QUOTAS, FULL, Usage, bottleneck, usages
 from weir_lab.report.page.arranging import WHY
 from weir_lab.report.page.blocks import Text
 from weir_lab.report.sections.claims.asked import NO_DATA
@@ -64,8 +64,6 @@ _GROWS = {
     "load generators": {"outside"},
     "client CPU quotas": {"outside"},
 }
-# What requests pass before they reach a proxy.
-_BEFORE_PROXY = ("client uplinks", "client CPU quotas", "load generators")
 # Of what is inside of a proxy, the setting has the name of the station.
 _INSIDE = ("workers", "readers")
 # With fewer cells a place has no range.
@@ -480,7 +478,7 @@ def _twice(
     others = [
         one
         for one in stations
-        if one.station != station and one.share > 0.0 and (not one.holds or station in _BEFORE_PROXY)
+        if one.station != station and one.share > 0.0 and (not one.holds or station in BEFORE_PROXY)
     ]
     bounds = {one.station: throughput / min(one.share, 1.0) for one in others}
     doubled = 2.0 * throughput / max(0.5, min(own.share, 1.0))

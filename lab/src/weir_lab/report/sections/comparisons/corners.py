@@ -88,8 +88,9 @@ def _sentences(
     total = sum(len(cell.runs) for cell in cells)
     used = design.choice.additive.repetitions
     rest = (
-        f"Tables of effects have {used} runs of each cell, those of the blocks that all cells have; of the section's {total} runs the "
-        "others are in the table of cells alone."
+        f"Tables of effects have {used} runs of each cell, "
+        f"{'those of the blocks that all cells have' if design.whole else 'as many as the cell with the fewest has'}; of the section's "
+        f"{total} runs the others are in the table of cells alone."
         if total > used * len(cells)
         else ""
     )

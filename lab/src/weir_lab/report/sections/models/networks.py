@@ -45,12 +45,12 @@ STUDIED_WORKERS = 32
 
 
 def light_of(fit: LayoutFit) -> Predicted | None:
-    """The cell with few clients at which stations are shown: 24 where they are there, with 32 workers per proxy."""
+    """The cell with few clients at which stations are shown: 24 where 384 are there, too, with 32 workers per proxy."""
     return _at(fit, LIGHT_CLIENTS, -1)
 
 
 def heavy_of(fit: LayoutFit) -> Predicted | None:
-    """The cell with many clients at which stations are shown: 384 where they are there, with 32 workers per proxy."""
+    """The cell with many clients at which stations are shown: 384 where 24 are there, too, with 32 workers per proxy."""
     return _at(fit, HEAVY_CLIENTS, 0)
 
 
@@ -60,7 +60,8 @@ def _at(fit: LayoutFit, population: int, end: int) -> Predicted | None:
     wanted = STUDIED_WORKERS * fit.layout.proxies
     workers = wanted if wanted in fit.layout.workers else fit.layout.workers[-1]
     line = [one.settings.population for one in fit.layout.line(workers)]
-    chosen = population if population in line else line[0 if end else -1]
+    both = {LIGHT_CLIENTS, HEAVY_CLIENTS} <= set(line)
+    chosen = population if both else line[0 if end else -1]
     return fit.at(workers, chosen)
 
 

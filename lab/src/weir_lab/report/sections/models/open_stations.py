@@ -147,9 +147,8 @@ def _model(
         return OpenModel(name, origin, clients, rate, service, servers, None, missed, why)
     r = station.mean_response_time_s
     met = meeting_of(level_of(cell, inside_s), r, margins.prediction_response, seen)
-    return OpenModel(
-        name, origin, clients, rate, service, servers, station, met, _reason(met, r > seen, station, cell, servers)
-    )
+    why = _reason(met, r > seen, station, cell, servers)
+    return OpenModel(name, origin, clients, rate, service, servers, station, met, why)
 
 
 def _unstable(rate: float, capacity: float, origin: str, largest: bool) -> str:
@@ -175,6 +174,12 @@ def _reason(met: Meeting, too_slow: bool, station: OpenStation, cell: CellReadin
         return (
             f"a request holds its worker {number(slower, 0)} % longer than the model says: it waits for something behind the workers "
             "(links, memcached, CPU), which the model does not have"
+        )
+    faster = -slower
+    if servers > 1 and too_slow and station.utilization <= _FULL and faster > _SLOWER_PERCENT:
+        return (
+            f"a request holds its worker {number(faster, 0)} % shorter here than the model says: μ is of another level, where it is held longer "
+            "or not all workers are busy"
         )
     if station.utilization > _FULL:
         return (
