@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+import shutil
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +19,7 @@ from weir_lab.bench.sweep.sets import take_files
 from weir_lab.design.whole.sets import ExpectedCurve, Hypothesis, More, PublishedSource
 from weir_lab.errors import ReportError
 from weir_lab.report.common import Task
+from weir_lab.report.numbers.comparing import cell_key, model_of
 from weir_lab.report.numbers.readings import CellReadings, read_cells
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
@@ -25,7 +28,7 @@ from weir_lab.report.sections.claims.asked import Asked, Known, response_of
 from weir_lab.report.sections.claims.shapes import SHAPE_RULES
 from weir_lab.report.sections.comparisons.summaries import its_cell, studied_clients, study_tables
 from weir_lab.report.sets import Sources, assemble, verify, write_report
-from weir_lab.theory.linear import judge_all
+from weir_lab.theory.linear import Within, judge_all
 
 if TYPE_CHECKING:
     from weir_lab.report.page.blocks import Report, Section
@@ -316,6 +319,69 @@ def test_an_expected_curve_is_drawn_dashed_in_its_panel_alone(report: Report) ->
     assert [mark.y for mark in line.marks] == [measured.marks[0].y] * 2
 
 
+FEWER = """
+schema = "weir.set/1"
+name = "small"
+title = "A curve that begins on its plateau"
+about = "Synthetic: every number is known before."
+engine = "pool"
+
+[[sections]]
+name = "baseline"
+title = "Baseline"
+kind = "clients"
+files = ["t-direct.toml"]
+fewer = ["t-fewer.toml"]
+"""
+
+
+def test_levels_of_fewer_clients_bracket_a_knee_that_the_curve_has_not(tmp_path: Path) -> None:
+    given, root = tmp_path / "given", tmp_path / "made"
+    given.mkdir()
+    clients = "clients = [3, 6, 24, 96]"
+    (given / "t-direct.toml").write_text(
+        more_text("t-direct.toml", "t-direct", {clients: "clients = [12, 24, 48, 96]"})
+    )
+    (given / "t-fewer.toml").write_text(more_text("t-direct.toml", "t-fewer", {clients: "clients = [3, 12]"}))
+    (given / "small.set.toml").write_text(FEWER)
+    study_set = take_files(given / "small.set.toml", root)
+    assert study_set.files == ["t-direct.toml", "t-fewer.toml"]
+    assert study_set.headline("t-fewer.toml")
+    texts = {}
+    for absent in ("t-fewer.toml", "t-direct.toml"):
+        write_whole(root, study_set, Truth(), leave_out=(absent,))
+        report = assemble(study_set, Sources(root, root / "studies"), "quick", "netns")
+        texts[absent] = section(report, "baseline").conclusions["knee of reads, direct"]
+    assert list(texts.values()) == [
+        "at or below N = 12: no fewer clients are shown to lie below it",
+        "between N = 3 and N = 12",
+    ]
+    assert "t-fewer" in section(report, "baseline").runs
+    tables = {one.name: one for one in section(report, "baseline").blocks if isinstance(one, Table)}
+    rows = [row for row in tables["baseline-fewer"].rows if row[0] == "reads"]
+    assert [cast("Value", row[2]).value for row in rows] == [3, 12]
+    # No run counts twice: the interval is that of the sweep's own model.
+    sweep = read_cells("t-fewer.toml", root / "t-fewer")
+    reads = [cell for cell in sweep.cells if cell.settings.write_ratio == 0.0]
+    model = model_of(sweep.cells, lambda run: run.throughput)
+    assert model is not None
+    change = model.contrast({cell_key(reads[0]): 1.0, cell_key(reads[1]): -1.0})
+    low, high = Within(change).interval(0.05)
+    share = cast("Value", rows[0][4])
+    assert share.low is not None
+    assert share.high is not None
+    assert (share.low, share.high) == pytest.approx((100.0 * math.exp(low), 100.0 * math.exp(high)))
+    assert share.high < 95.0
+    write_report(report, root)
+    assert verify(root / "small.html").differences == ()
+    # Without these runs the page says whose are missing.
+    for name in ("t-fewer", "t-direct"):
+        shutil.rmtree(root / name)
+    write_whole(root, study_set, Truth(), leave_out=("t-fewer.toml",))
+    report = assemble(study_set, Sources(root, root / "studies"), "quick", "netns")
+    assert "t-fewer.toml, with fewer clients, has no runs here." in markdown_page(report)
+
+
 def test_confirming_runs_confirm_what_limits_and_nothing_else(report: Report) -> None:
     found = section(report, "baseline").conclusions
     assert found["runs with twice the server uplinks"] == "confirmed"
@@ -331,11 +397,11 @@ def test_confirming_runs_confirm_what_limits_and_nothing_else(report: Report) ->
     )
     rows = {str(row[0]): row for row in table.rows}
     assert set(rows) == {"twice the server uplinks", "twice the load generators"}
-    *_, base, changed, change, asked, verdict = rows["twice the server uplinks"]
+    *_, base, changed, runs, change, asked, verdict = rows["twice the server uplinks"]
     assert [one.value for one in (base, changed, change, asked) if isinstance(one, Value)] == pytest.approx(
         [0.96 * 3082.0, 0.96 * 6165.0, 100.0, 10.0], rel=0.02
     )
-    assert verdict == "yes"
+    assert (runs, verdict) == ("3, 3", "yes")
     assert rows["twice the load generators"][-1] == "no"
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pytest
 
-from weir_lab.report.numbers.maxima import maximum_of
+from weir_lab.report.numbers.maxima import maximum_of, with_fewer
 from weir_lab.report.numbers.published import Printed
 from weir_lab.report.numbers.readings import CellReadings
 from weir_lab.report.numbers.stations import Bound
@@ -18,7 +18,7 @@ from weir_lab.report.page.blocks import Value
 from weir_lab.report.sections.claims.contrasts import AtMaximum
 from weir_lab.report.sections.comparisons.maxima import _against, _further
 from weir_lab.report.sections.comparisons.plateaus import ends_text, names_text
-from weir_lab.report.sets.results import _by_section, _Found
+from weir_lab.report.sets.results import CHANGED, _by_section, _Found, confirmed_text
 from weir_lab.theory.linear import Estimate, Within
 
 if TYPE_CHECKING:
@@ -93,6 +93,37 @@ def test_a_series_that_a_slow_machine_leaves_as_it_is_is_judged_by_its_own_runs(
     for cell in few:
         object.__setattr__(cell, "among", (*few, *loud))
     assert not maximum_of(few, MARGIN).shown
+
+
+ON_A_PLATEAU = {6: [582.0, 582.3, 582.1], 24: [582.1, 582.0, 582.2], 96: [582.2, 581.9, 582.1]}
+
+
+def test_a_knee_at_the_fewest_clients_is_bracketed_by_fewer_in_runs_of_their_own() -> None:
+    """Reads of two studies were at the link with their fewest clients, six, and fifteen curves had no lower side."""
+    found = found_of(ON_A_PLATEAU)
+    assert found.knee_text == "at or below N = 6: no fewer clients are shown to lie below it"
+    # Their machine was a fifth slower: two clients are held against six of the same blocks.
+    two, six = cells_of({2: [190.0, 191.0, 190.5], 6: [465.0, 466.0, 465.5]})
+    assert with_fewer(found, six, [two], MARGIN).knee_text == "between N = 2 and N = 6"
+    # Of two levels below the last is named; a level that is not shown to lie below is none.
+    two, four, six = cells_of({2: [190.0, 191.0, 190.5], 4: [380.0, 381.0, 380.5], 6: [465.0, 466.0, 465.5]})
+    assert with_fewer(found, six, [two, four], MARGIN).knee_text == "between N = 4 and N = 6"
+    two, four, six = cells_of({2: [190.0, 191.0, 190.5], 4: [450.0, 451.0, 450.5], 6: [465.0, 466.0, 465.5]})
+    assert with_fewer(found, six, [two, four], MARGIN).knee_text == "between N = 2 and N = 6"
+
+
+def test_fewer_clients_change_no_bracket_that_the_curve_has_and_one_run_of_them_says_nothing() -> None:
+    two, six = cells_of({2: [190.0, 191.0, 190.5], 6: [582.0, 582.1, 582.2]})
+    known = found_of(FLAT)
+    assert with_fewer(known, six, [two], MARGIN) is known
+    open_ = found_of({6: [300.0, 560.0, 420.0], 24: [580.0, 300.0, 420.0], 96: [500.0, 400.0, 300.0]})
+    assert not open_.shown
+    assert with_fewer(open_, six, [two], MARGIN) is open_
+    found = found_of(ON_A_PLATEAU)
+    two, six = cells_of({2: [190.0], 6: [582.0, 582.1, 582.2]})
+    assert with_fewer(found, six, [two], MARGIN).below is None
+    two, six = cells_of({2: [190.0, 191.0], 6: [582.0]})
+    assert with_fewer(found, six, [two], MARGIN) is found
 
 
 def test_a_level_with_one_run_is_not_judged_and_takes_back_a_plateau_that_it_lies_above() -> None:
@@ -170,6 +201,26 @@ def test_where_one_station_limits_everything_throughputs_are_reported_by_section
     assert reported == (
         "stop at 15,254–19,940 requests/s, all where the proxy CPU quotas limit (15,254–19,940 in “Coarse”, some of them largest means; "
         "17,686 in “Fine”)"
+    )
+
+
+def test_the_summary_says_what_runs_with_a_changed_station_have_shown() -> None:
+    def section(title: str, **verdicts: str) -> Any:
+        conclusions = {f"{CHANGED}{name.replace('_', ' ')}": verdict for name, verdict in verdicts.items()}
+        return SimpleNamespace(title=title, conclusions={"knee of reads": "between N = 2 and N = 6"} | conclusions)
+
+    assert confirmed_text([section("One"), section("Two")]) == ""
+    said = confirmed_text(
+        [
+            section("One", twice_the_server_uplinks="confirmed", twice_the_workers="cannot tell"),
+            section("Two", twice_the_server_uplinks="confirmed", twice_the_workers="not confirmed"),
+            section("Three", half_the_client_uplinks="no data"),
+        ]
+    )
+    # Nothing is said to have been tried of which there are no runs.
+    assert said == (
+        "That a station limits was tried with runs of ours in which it alone was changed: twice the server uplinks, confirmed in “One” and "
+        "“Two”; twice the workers, not decided in “One”, not confirmed in “Two”."
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import itertools
+import json
 import re
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from weir_lab.bench.programs.subjects import Abilities, refusals
 from weir_lab.cli.studies import next_step
 from weir_lab.design import Engine, Kind, Study, cells_of, load_study, parse_study
 from weir_lab.design.whole.sets import load_set
+from weir_lab.report.sections.comparisons.maxima import but_clients
 
 STUDIES = Path(__file__).parents[2] / "studies"
 TABLE = Path(__file__).parent / "oracles" / "experiments.csv"
@@ -110,6 +112,27 @@ def test_a_confirming_run_changes_the_named_station_alone_and_all_of_them_fit_in
     assert 0.0 < seconds <= (420.0 if name in ("s3", "s5") else 320.0)
 
 
+@pytest.mark.parametrize("name", ["s3", "s5"])
+def test_fewer_clients_stand_beside_the_fewest_of_every_curve_of_reads(name: str) -> None:
+    found = load_set(STUDIES / f"{name}.set.toml")
+    for spec in [one for one in found.sections if one.fewer]:
+        (file,), curve = spec.fewer, load_study(STUDIES / spec.files[0], "night")
+        added = load_study(STUDIES / file, "night")
+        assert (added.source, added.topology.model_dump()) == ("Weir", curve.topology.model_dump())
+        fewest = int(min(levels(curve, "clients")))
+        reads = [cell.settings for cell in cells_of(curve) if cell.settings.write_ratio == 0.0]
+        series = {json.dumps(but_clients(one)): one for one in reads if one.clients == fewest}
+        assert len(series) == (1 if curve.fixed["path"] == "direct" else 4)
+        for wanted in series:
+            beside = [one.settings for one in cells_of(added) if json.dumps(but_clients(one.settings)) == wanted]
+            assert fewest in [one.clients for one in beside]
+            # Within a factor of four.
+            assert any(fewest / 4 <= one.clients < fewest for one in beside)
+        assert estimate(added).seconds_min <= 300.0
+    assert set(found.files) - set(found.planned("quick")) == {f"{name}-fewer-clients.toml"}
+    assert found.planned("night") == found.files
+
+
 @pytest.mark.parametrize("name", ["s1-trace", "s1-control", "s2-trace1", "s2-nomw"])
 def test_a_trace_of_a_night_is_an_hour_and_is_tried_once(name: str) -> None:
     plan = load_study(STUDIES / f"{name}.toml", "night").plan
@@ -193,7 +216,7 @@ def test_a_plan_can_be_made_at_every_pace(row_id: str, pace: str) -> None:
 
 
 def test_there_is_a_study_for_every_design_and_each_says_which() -> None:
-    files = [file for file in sorted(STUDIES.glob("s[1-5]-*.toml")) if "-more-" not in file.name]
+    files = [file for file in sorted(STUDIES.glob("s[1-5]-*.toml")) if not re.search("-(more|fewer)-", file.name)]
     sources = [load_study(file).source for file in files]
     # What is ours says so.
     assert sorted(map(str, sources)) == sorted([*ROWS, "Weir", "Weir"])

@@ -102,7 +102,7 @@ def take_files(set_path: Path, root: Path) -> StudySet:
 def plan_parts(study_set: StudySet, root: Path, pace: str) -> list[Part]:
     """Every sweep in the order of the sections; that of the event engine right behind its original."""
     parts = []
-    for file in study_set.files:
+    for file in study_set.planned(pace):
         path = root / "studies" / file
         testbed = TestbedKind.LOCAL if file in study_set.without_network else None
         seconds = _seconds(path, pace)

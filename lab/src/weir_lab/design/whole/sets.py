@@ -203,7 +203,9 @@ class PublishedSource(_Strict):
 class SectionSpec(_Strict):
     """One section. ``beside`` runs the same designs with the event engine at every pace; ``redraws`` says what our figures replace.
 
-    ``windows_s`` are the widths of windows in which the same runs of a trace are looked at; without any, each study's own.
+    ``fewer`` names study files of our own with fewer clients than the study measured, for the knees of its curves: they have the first
+    level on the study's plateau, too, and are not run at the pace quick. ``windows_s`` are the widths of windows in which the same runs of
+    a trace are looked at; without any, each study's own.
     """
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{1,40}$")]
@@ -223,6 +225,7 @@ class SectionSpec(_Strict):
         "beside",
     ]
     files: Annotated[list[str], Field(min_length=1)]
+    fewer: list[str] = Field(default_factory=list)
     beside: bool = False
     windows_s: list[Annotated[int, Field(ge=1, le=600)]] = Field(default_factory=list)
     published: list[PublishedSource] = Field(default_factory=list)
@@ -259,8 +262,8 @@ class StudySet(_Strict):
 
     @property
     def files(self) -> list[str]:
-        """Every study file, once, in the order in which the sections need it; those of ``more`` come last."""
-        return list(dict.fromkeys([*self.designs, *self.confirming]))
+        """Every study file, once, in the order in which the sections need it; those of `added` come last."""
+        return list(dict.fromkeys([*self.designs, *self.added]))
 
     @property
     def designs(self) -> list[str]:
@@ -271,6 +274,16 @@ class StudySet(_Strict):
     def confirming(self) -> list[str]:
         """The study files in which one station alone was changed."""
         return list(dict.fromkeys(one.file for section in self.sections for one in section.more))
+
+    @property
+    def added(self) -> list[str]:
+        """The study files that no section is made of: those in which a station was changed, and those with fewer clients."""
+        return list(dict.fromkeys([*self.confirming, *(file for section in self.sections for file in section.fewer)]))
+
+    def planned(self, pace: str) -> list[str]:
+        """The study files that are run at a pace: at the pace quick none with fewer clients, whose minutes are not to be had there."""
+        fewer = {file for section in self.sections for file in section.fewer} if pace == "quick" else set()
+        return [file for file in self.files if file not in fewer]
 
     def engines_beside(self, file: str, pace: str) -> bool:
         """Whether a file is run with the event engine, too: for one figure at the paces quick and night, for every figure at the others.
@@ -293,7 +306,7 @@ class StudySet(_Strict):
 
     def headline(self, file: str) -> bool:
         """Whether all cells of a file are numbers that will be quoted; of the others those at the maximum of a curve are."""
-        return file in self.confirming or any(
+        return file in self.added or any(
             file in section.files and section.kind in HEADLINES for section in self.sections
         )
 
@@ -314,6 +327,14 @@ def load_set(path: Path) -> StudySet:
         raise StudyError(
             f"{path}: {key}: {first['msg']}. docs/measure/whole-studies.md lists the keys of a set."
         ) from error
+    for section in found.sections:
+        if section.fewer and section.kind != "clients":
+            raise StudyError(
+                f"{path}: {section.name}: fewer: only a section over clients has knees. Take the key away."
+            )
+    twice = sorted(set(found.designs) & {file for section in found.sections for file in section.fewer})
+    if twice:
+        raise StudyError(f"{path}: fewer: {', '.join(twice)} is among the files of a section. Give a file of its own.")
     strangers = sorted(set(found.without_network) - set(found.files))
     if strangers:
         raise StudyError(f"{path}: without_network: {', '.join(strangers)} stands in no section. Mend the names.")

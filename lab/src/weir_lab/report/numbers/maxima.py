@@ -9,12 +9,13 @@ others. Whatever is left out for this is named beside the maximum, and one that 
 Where the most clients that were measured are alone on the plateau, it may be none: there is no maximum then.
 
 The bracket of the knee is by the same rule: from the last level that is shown to be below the plateau to the first that is shown on it.
+Where that is the curve's first level, `with_fewer` takes levels with fewer clients from runs of their own.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from weir_lab.theory.linear import LogModel, Plateau
     from weir_lab.theory.stats import Interval
 
-__all__ = ["Maximum", "listed", "maximum_of", "more_text", "wanted_runs"]
+__all__ = ["Maximum", "listed", "maximum_of", "more_text", "wanted_runs", "with_fewer"]
 
 # More than this nobody measures.
 _TIMES_MAX = 1000.0
@@ -173,6 +174,22 @@ def more_text(times: float, runs: int) -> str:
 def maximum_of(cells: Sequence[CellReadings], margin_percent: float) -> Maximum:
     """Of these cells together, those of one series or of several; all runs of their sweeps tell about the spread."""
     return _maximum_of(tuple(cells), margin_percent)
+
+
+def with_fewer(maximum: Maximum, first: CellReadings, fewer: Sequence[CellReadings], margin_percent: float) -> Maximum:
+    """With a lower side of the bracket from levels of ``fewer`` clients, where no level of the curve is shown to lie below the plateau.
+
+    They lie in one sweep with ``first``, which has the settings of the first level on the plateau, and are held against it with blocks
+    taken out: another sweep's mean may be that of a faster hour. It is the last level that is shown to be less than ``first`` by more than
+    the margin. Levels with one run are not judged.
+    """
+    if not maximum.shown or maximum.lone or maximum.below is not None or len(first.runs) < 2:
+        return maximum
+    judged = sorted((one for one in (*fewer, first) if len(one.runs) > 1), key=lambda one: one.settings.clients)
+    model = _model(judged)
+    if model is None:
+        return maximum
+    return replace(maximum, below=_below(model, judged, [first], 1.0 - margin_percent / 100.0))
 
 
 @lru_cache(maxsize=256)

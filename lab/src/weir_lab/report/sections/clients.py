@@ -34,9 +34,9 @@ from weir_lab.report.numbers.readings import stage_s, stage_times
 from weir_lab.report.numbers.stations import bottleneck, link_bounds, tightest_of, usages
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Bar, Line, Mark, Panel
-from weir_lab.report.printed_times import distributions_beside, means_beside, stages_beside
+from weir_lab.report.printed_times import distributions_beside, means_beside, quartiles_beside, stages_beside
 from weir_lab.report.sections.comparisons.drawn import alike_text, printed_lines
-from weir_lab.report.sections.comparisons.maxima import knee_of, knees_table, maxima_table, maximum_over
+from weir_lab.report.sections.comparisons.maxima import fewer_table, knee_of, knees_table, maxima_table, maximum_over
 from weir_lab.report.sections.comparisons.over_servers import crowd_points, crowd_table
 from weir_lab.report.sections.comparisons.plateaus import names_text, stops_of
 from weir_lab.report.sections.comparisons.queued import queue_grows, queued
@@ -83,11 +83,13 @@ def build(task: Task) -> list[Block]:
     behind: list[Block | None] = [
         crowd_table(task, own),
         knees_table(task, own),
+        fewer_table(task, own),
         _laws(task, own),
         _stations(task, own),
     ]
     cells = [cell for one in own for cell in one.cells]
-    behind += [stages_beside(task, cells), means_beside(task, cells), distributions_beside(task, cells)]
+    behind += [stages_beside(task, cells), means_beside(task, cells), quartiles_beside(task, cells)]
+    behind += [distributions_beside(task, cells)]
     return [
         *_sentences(task, own),
         *with_tables([*tables, *figures, *behind, _log2(task, maximum_over(task, own))]),
@@ -528,7 +530,7 @@ def _stop_sentence(stop: Stop) -> str:
     parts = [f"{stop.workload.capitalize()}: {'' if maximum.lone else 'maximum '}{reached}{whose}, with {time}."]
     knees = {one.knee_text for one in stop.maxima if one.shown}
     if len(knees) == 1 and not maximum.lone:
-        knee = maximum.knee_text
+        (knee,) = knees
         parts.append(f"Throughput stops growing {knee}." if knee.startswith("between") else f"Knee: {knee}.")
     falls = {one.name: at.fall_text for one, at in zip(stop.series, stop.maxima, strict=True) if at.fall_text}
     if falls:

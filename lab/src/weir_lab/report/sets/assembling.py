@@ -40,7 +40,7 @@ from weir_lab.report.sections.claims import (
 from weir_lab.report.sections.comparisons import beside, overhead, price
 from weir_lab.report.sets.machines import machine_details, machine_facts
 from weir_lab.report.sets.quotas import quota_check, quota_limits
-from weir_lab.report.sets.results import results_of, single_text
+from weir_lab.report.sets.results import CHANGED, confirmed_text, results_of, single_text
 from weir_lab.report.sets.system import system_section
 from weir_lab.report.sets.terms import terms_section
 from weir_lab.theory.units import count_text
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Sources", "assemble", "facts_of"]
 
-# Results of each workload, what else was found, and how many conclusions hold.
+# Results of each workload, what else was found, and how many conclusions hold; what runs with a changed station say is one more.
 _SUMMARY_MAX = 5
 _RESULTS_MAX = 3
 # Whose design a file of ours has.
@@ -134,7 +134,7 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
             raise ReportError("Not everything is there: " + "; ".join(absent))
     own = [one for (_, event), one in readings.items() if not event]
     with_event = [one for (_, event), one in readings.items() if event]
-    system = system_section(own, study_set.lacks, study_set.confirming, with_event)
+    system = system_section(own, study_set.lacks, study_set.added, with_event)
     whole = (*([system] if system is not None else []), *(section for section, *_ in sections), terms_section())
     lines = {section.name: line for section, line in sections if line}
     if not any(section.runs for section in whole):
@@ -214,7 +214,8 @@ def _section(
     missing = _missing(spec, sweeps, sources)
     blocks: list[Block] = []
     line, concluded = "", {}
-    task = Task(spec, sweeps, events, study_set.published, study_set.margins) if sweeps else None
+    fewer = tuple(readings[file, False] for file in spec.fewer if (file, False) in readings)
+    task = Task(spec, sweeps, events, study_set.published, study_set.margins, fewer) if sweeps else None
     if spec.kind == "links":
         stand_in = Task(spec, sweeps or tuple(list(readings.values())[:1]), (), study_set.published)
         if testbed is not None:
@@ -269,9 +270,9 @@ def _section(
             tuple(blocks),
             (),
             missing,
-            {_key(sources, one): one.run_names for one in sweeps + events},
+            {_key(sources, one): one.run_names for one in sweeps + events + fewer},
             concluded,
-            {_key(sources, one): one.invalid_names for one in sweeps + events if one.invalid},
+            {_key(sources, one): one.invalid_names for one in sweeps + events + fewer if one.invalid},
             lacks=tuple(one.text for one in spec.lacks),
         ),
         line,
@@ -318,7 +319,7 @@ def _judged(
                     findings=findings,
                     expectations=expectations,
                     blocks=(*section.blocks, *cost, *(block for block in shown if block is not None)),
-                    conclusions=section.conclusions | {f"runs with {one.changed_text}": one.verdict for one in own},
+                    conclusions=section.conclusions | {CHANGED + one.changed_text: one.verdict for one in own},
                     runs=section.runs | {_key(sources, one): one.run_names for one in more},
                     left_out=section.left_out | {_key(sources, one): one.invalid_names for one in more if one.invalid},
                 ),
@@ -405,7 +406,8 @@ def _summary(
         rank[name] = (earlier[kinds[name]], _WEIGHT.index(kinds[name]))
         earlier[kinds[name]] += 1
     findings = [finding for section in sections for finding in section.findings]
-    last = []
+    tried = [text] if (text := confirmed_text(sections)) else []
+    last = [*tried]
     if findings:
         counted = Counter(finding.verdict for finding in findings)
         verbs = {
@@ -426,7 +428,7 @@ def _summary(
         )
         last.append(f"Of {those} {reported}{_not_so(findings)}.")
     first = results[:_RESULTS_MAX]
-    kept = sorted(rank, key=lambda name: rank[name])[: max(0, _SUMMARY_MAX - len(first) - len(last))]
+    kept = sorted(rank, key=lambda name: rank[name])[: max(0, _SUMMARY_MAX + len(tried) - len(first) - len(last))]
     others: tuple[str, ...] = (
         *results[_RESULTS_MAX:],
         *(line for name, line in lines.items() if name not in kept),

@@ -3,31 +3,102 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import TYPE_CHECKING
 
-from weir_lab.report.common import level_value, speed_note
-from weir_lab.report.numbers.comparing import response_of, throughput_of
-from weir_lab.report.numbers.maxima import Maximum, maximum_of
+from weir_lab.design import RequestPath
+from weir_lab.report.common import OF_PROXIES, level_value, speed_note
+from weir_lab.report.numbers.comparing import cell_key, model_of, response_of, throughput_of
+from weir_lab.report.numbers.maxima import Maximum, maximum_of, with_fewer
 from weir_lab.report.numbers.stations import FULL, tightest_of
 from weir_lab.report.page.blocks import Table, Value
 from weir_lab.report.sections.comparisons.drawn import printed_of
 from weir_lab.theory.fitting.knee import Curve, Knee, find_knee
+from weir_lab.theory.linear import LayoutError, Within
 from weir_lab.theory.units import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from weir_lab.design import Settings
     from weir_lab.report.common import Series, Task
     from weir_lab.report.numbers.published import Printed
+    from weir_lab.report.numbers.readings import CellReadings
     from weir_lab.report.numbers.stations import Bound
     from weir_lab.report.page.blocks import Entry
 
-__all__ = ["knee_of", "knees_table", "maxima_table", "maximum_over"]
+__all__ = ["but_clients", "fewer_table", "knee_of", "knees_table", "maxima_table", "maximum_over"]
+
+# What a level of clients is made of.
+_OF_CLIENTS = {"clients", "clients_per_thread", "client_machines", "client_threads"}
 
 
 def maximum_over(task: Task, lines: Sequence[Series]) -> Maximum:
-    """The maximum over all cells of some series."""
-    return maximum_of([cell for one in lines for cell in one.cells], task.margins.maximum)
+    """The maximum over all cells of some series; of one alone with the bracket that levels of fewer clients give it."""
+    found = maximum_of([cell for one in lines for cell in one.cells], task.margins.maximum)
+    beside = _fewer_of(task, found.cell) if len(lines) == 1 else None
+    return with_fewer(found, *beside, task.margins.maximum) if beside is not None else found
+
+
+def _fewer_of(task: Task, level: CellReadings) -> tuple[CellReadings, list[CellReadings]] | None:
+    """In the sweeps with fewer clients the cell with the settings of a level, and those that have fewer clients and all else alike."""
+    wanted = but_clients(level.settings)
+    for sweep in task.fewer:
+        alike = [cell for cell in sweep.cells if but_clients(cell.settings) == wanted]
+        first = next((cell for cell in alike if cell.settings.clients == level.settings.clients), None)
+        if first is not None:
+            return first, [cell for cell in alike if cell.settings.clients < first.settings.clients]
+    return None
+
+
+def but_clients(settings: Settings) -> dict[str, object]:
+    """What else a cell is: direct access has nothing of a proxy."""
+    left_out = _OF_CLIENTS | (OF_PROXIES if settings.path is RequestPath.DIRECT else set())
+    return {name: value for name, value in settings.model_dump(mode="json").items() if name not in left_out}
+
+
+def fewer_table(task: Task, lines: Sequence[Series]) -> Table | None:
+    """What levels of fewer clients than the study's reach of its first on the plateau; ``None`` where a section has none."""
+    rows: list[tuple[Entry, ...]] = []
+    for one in lines:
+        # What the bracket is held against; where the curve has a bracket of its own, the fewest that both have.
+        places = (maximum_over(task, [one]).cell, *one.cells)
+        found = next((beside for cell in places if (beside := _fewer_of(task, cell)) is not None), None)
+        if found is None:
+            continue
+        first, fewer = found
+        model = model_of(first.among or (first,), throughput_of)
+        for cell in sorted([*fewer, first], key=lambda cell: cell.settings.clients):
+            share: Entry = "100" if cell is first else "–"
+            if model is not None and cell is not first and min(len(cell.runs), len(first.runs)) > 1:
+                try:
+                    estimate = model.contrast({cell_key(cell): 1.0, cell_key(first): -1.0})
+                    ends = (estimate.value, *Within(estimate).interval(0.05))
+                    share = Value(*(100.0 * math.exp(min(end, 700.0)) for end in ends), digits=1)
+                except LayoutError:
+                    pass
+            x = level_value(cell, throughput_of, digits=0)
+            rows.append((one.workload, one.name, Value(cell.settings.clients), x, share, Value(len(cell.runs))))
+    if not rows:
+        return None
+    return Table(
+        f"{task.spec.name}-fewer",
+        "Fewer clients than the study measured: a sweep of ours, which has the first level on the study's plateau, too (or its fewest "
+        "clients, where the knee has a bracket without these runs). What a level reaches of that one, with blocks taken out, has its 95 % "
+        "interval alone. A level that is shown to lie below gives the bracket of the knee its lower side.",
+        ("Workload", "Series", "Clients", "X (requests/s)", "Of X with the most of these (%)", "Runs"),
+        tuple(rows),
+        folded=True,
+    )
+
+
+def _fewer_text(task: Task) -> str:
+    """Whether levels are in the brackets that the study did not have."""
+    if not task.spec.fewer:
+        return ""
+    if not task.fewer:
+        return f" {' and '.join(task.spec.fewer)}, with fewer clients, has no runs here."
+    return " Levels below the fewest of the study are ours; they have a table of their own."
 
 
 def maxima_table(task: Task, lines: Sequence[Series]) -> Table:
@@ -163,7 +234,8 @@ def knees_table(task: Task, lines: Sequence[Series]) -> Table | None:
         "Saturation and knee by several rules, in clients, with 95 % intervals over runs where a rule has one that holds. "
         "Quote the bracket; the other rules answer other questions, and are for comparison with papers that use them. "
         "The bracket is what the runs can tell, by the levels of the table of maxima: the last that is shown to lie below the plateau but "
-        f"for {task.margins.maximum:g} %, and the first that is shown to reach it.",
+        f"for {task.margins.maximum:g} %, and the first that is shown to reach it."
+        f"{_fewer_text(task)}",
         ("Workload", "Series", "Estimator", "N", "Rule"),
         tuple(rows),
         folded=len(rows) > 10,

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weir_lab.report.common import by_workload, series_of
-from weir_lab.report.numbers.maxima import listed, maximum_of
+from weir_lab.report.numbers.maxima import listed
 from weir_lab.report.numbers.stations import bottleneck, usages
+from weir_lab.report.sections.comparisons.maxima import maximum_over
 from weir_lab.theory.units import rate
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def stops_of(task: Task, over: str = "clients") -> list[Stop]:
     """The stops of each workload of a section, the largest throughput first; other engines beside it are left out."""
     share, found = 1.0 - task.margins.maximum / 100.0, []
     for workload, group in by_workload([one for one in series_of(task, over) if not one.event]).items():
-        known = [(one, maximum_of(one.cells, task.margins.maximum)) for one in group]
+        known = [(one, maximum_over(task, [one])) for one in group]
         stops: list[list[tuple[Series, Maximum]]] = []
         for one in sorted(known, key=lambda pair: -pair[1].throughput):
             if stops and one[1].throughput >= share * stops[-1][0][1].throughput:
