@@ -46,6 +46,7 @@ class Bench:
     best_clients: int | None = None
     decisions: list[tuple[str, int, Decision]] = field(default_factory=list)
     plans: list[tuple[int, int]] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
     judged: bool = True
     dies_at: int | None = None
 
@@ -62,9 +63,10 @@ class Bench:
         write_measurements(folder, job.settings, np.random.default_rng([job.seed]), world)
         return RunOutcome([], [])
 
-    def planned(self, study: Study, total: int, reused: int, cells: Sequence[CellProgress]) -> None:
+    def planned(self, study: Study, total: int, reused: int, cells: Sequence[CellProgress], left_out: str = "") -> None:
         assert study.name == "tiny"
         assert cells
+        self.left_out.append(left_out)
         self.plans.append((total, reused))
 
     def started(self, run: ScheduledRun, attempt: int) -> None:
@@ -115,6 +117,24 @@ def test_runs_are_made_in_the_order_of_the_schedule(tmp_path: Path, bench: Bench
     assert bench.made == [run.name for run in schedule(load_study(study))]
     assert sweep_of(bench, study).made == 0
     assert bench.plans == [(12, 0), (12, 12)]
+
+
+def test_runs_of_another_program_are_said_to_count_no_more(
+    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A night of 118 runs was begun anew with another loop that keeps cores awake, and “0 already there” was all that was said."""
+    study = write(tmp_path)
+    sweep_of(bench, study)
+    monkeypatch.setattr(run_module, "identify_programs", lambda *_programs: EXECUTABLES | {"awake": "gives way"})
+    sweep_of(bench, study, Wanted(only="clients == 1"))
+    monkeypatch.setattr(run_module, "identify_programs", lambda *_programs: EXECUTABLES)
+    sweep_of(bench, study)
+    assert bench.plans == [(12, 0), (6, 0), (12, 12)]
+    assert bench.left_out == [
+        "",
+        "12 valid runs were made with another awake and do not count",
+        "6 valid runs were made with another awake and do not count",
+    ]
 
 
 def test_a_cell_runs_until_its_interval_is_narrow_and_the_others_do_not_wait_for_it(

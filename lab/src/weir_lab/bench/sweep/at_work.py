@@ -8,6 +8,7 @@ from __future__ import annotations
 import fnmatch
 import re
 import time
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -34,9 +35,10 @@ from weir_lab.records.progress import CellProgress, refined_cells, repetitions_l
 from weir_lab.records.tables.found import attempts_by_content
 from weir_lab.records.windows import Cut
 from weir_lab.theory.stats import Decision
+from weir_lab.theory.units import count_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from weir_lab.design import Cell, Level
@@ -68,8 +70,11 @@ _NAMED_MAX = 12
 class Observer(Protocol):
     """Hears how a sweep goes on."""
 
-    def planned(self, study: Study, total: int, reused: int, cells: Sequence[CellProgress]) -> None:
-        """Called before the first run, and again when refinement has added cells; `cells` change while the sweep goes on."""
+    def planned(self, study: Study, total: int, reused: int, cells: Sequence[CellProgress], left_out: str = "") -> None:
+        """Called before the first run, and again when refinement has added cells; `cells` change while the sweep goes on.
+
+        ``left_out`` says which valid runs that are there do not count; empty where all do.
+        """
 
     def started(self, run: ScheduledRun, attempt: int) -> None:
         """An attempt begins."""
@@ -127,6 +132,7 @@ class SweepAtWork:
         self._out_of_budget = False
         self._cells: dict[str, CellProgress] = {}
         self._last_block = self._last_position = 0
+        self._left_out = ""
         self._reused = self._take_up(cells_of(study))
 
     def run_all(self) -> None:
@@ -268,7 +274,8 @@ class SweepAtWork:
 
     def announce(self, total: int) -> None:
         """Tell the observer what is planned."""
-        self._observer.planned(self.study, total, sum(len(cell.values) for cell in self.cells), self.cells)
+        reused = sum(len(cell.values) for cell in self.cells)
+        self._observer.planned(self.study, total, reused, self.cells, self._left_out)
 
     def _add(self, cell: CellProgress, run: Run) -> None:
         if not self.study.kind.runs_load:
@@ -297,13 +304,18 @@ class SweepAtWork:
         ours = [meta for _, meta in metas if meta.repetition // _LANE == self.lane]
         self._last_block = max((meta.repetition for meta in ours), default=self.lane * _LANE)
         self._last_position = max((meta.position for meta in ours), default=self.lane * _LANE * _LANE)
-        names, found = {cell.name for cell in cells}, 0
+        names, found, used = {cell.name for cell in cells}, 0, set()
         for run in scheduled_like(self.study, [meta for _, meta in metas]):
-            folder = there.get(content_sha256(self.study, run, self._identity))
+            content = content_sha256(self.study, run, self._identity)
+            folder = there.get(content)
+            used.add(content)
             cell = self._cells[run.cell.name]
             if folder is not None and run.cell.name in names and run.repetition not in cell.values:
                 self._add(cell, read_run(folder))
                 found += 1
+        by_folder = dict(metas)
+        others = [by_folder[made_in].executables for content, made_in in there.items() if content not in used]
+        self._left_out = left_out_text(others, self._identity)
         return found
 
     def _refine(self, found: list[dict[str, Level]]) -> set[str]:
@@ -323,7 +335,22 @@ class SweepAtWork:
     def _announce(self) -> None:
         selected = [cell for cell in self._cells.values() if self._selected(cell.cell)]
         total = sum(max(len(cell.values), repetitions_least(self.study)) for cell in selected)
-        self._observer.planned(self.study, total, sum(len(cell.values) for cell in selected), selected)
+        reused = sum(len(cell.values) for cell in selected)
+        self._observer.planned(self.study, total, reused, selected, self._left_out)
+
+
+def left_out_text(made_with: Sequence[Mapping[str, str]], identity: Mapping[str, str]) -> str:
+    """``118 valid runs were made with another awake and do not count``: by what their programs and testbeds differ in from these."""
+    counted: Counter[str] = Counter()
+    for one in made_with:
+        differ = sorted(name for name in one.keys() | identity.keys() if one.get(name) != identity.get(name))
+        if differ:
+            counted[", ".join(differ)] += 1
+    return "; ".join(
+        f"{count_text(count, 'valid run')} {'was' if count == 1 else 'were'} made with another {names} and "
+        f"{'does' if count == 1 else 'do'} not count"
+        for names, count in counted.items()
+    )
 
 
 def selects(only: str, cell: Cell) -> bool:

@@ -57,12 +57,14 @@ class Shown:
         """Keeps the table on the terminal while the sweep runs."""
         return self._live if self._live is not None else nullcontext()
 
-    def planned(self, study: Study, total: int, reused: int, cells: Sequence[CellProgress]) -> None:
-        """Say what is to come."""
+    def planned(self, study: Study, total: int, reused: int, cells: Sequence[CellProgress], left_out: str = "") -> None:
+        """Say what is to come, and what is there and does not count."""
         more = " or more" if study.plan.stop is not None else ""
         self._study, self._total, self._done, self._seconds = study, total, reused, expected_seconds(study)
         self._all = list(cells)
         self._say(f"{study.name}: {total} runs{more} planned, {reused} already there, about {self._left()} to go")
+        if left_out:
+            self._say(f"{study.name}: {left_out}: tables and reports have those of the newest start alone")
 
     def started(self, run: ScheduledRun, attempt: int) -> None:
         """Name the run that is made now."""
