@@ -108,8 +108,23 @@ def test_a_knee_at_the_fewest_clients_is_bracketed_by_fewer_in_runs_of_their_own
     # Of two levels below the last is named; a level that is not shown to lie below is none.
     two, four, six = cells_of({2: [190.0, 191.0, 190.5], 4: [380.0, 381.0, 380.5], 6: [465.0, 466.0, 465.5]})
     assert with_fewer(found, six, [two, four], MARGIN).knee_text == "between N = 4 and N = 6"
-    two, four, six = cells_of({2: [190.0, 191.0, 190.5], 4: [450.0, 451.0, 450.5], 6: [465.0, 466.0, 465.5]})
+    two, four, six = cells_of({2: [190.0, 191.0, 190.5], 4: [430.0, 455.0, 440.0], 6: [465.0, 466.0, 465.5]})
     assert with_fewer(found, six, [two, four], MARGIN).knee_text == "between N = 2 and N = 6"
+
+
+def test_fewer_clients_that_reach_the_plateau_too_move_its_beginning() -> None:
+    """Three clients without a proxy had all of what six had, so that neither side of the bracket was near the knee."""
+    found = found_of(ON_A_PLATEAU)
+    one, two, six = cells_of({1: [281.0, 281.5, 281.2], 2: [562.0, 562.4, 562.2], 6: [582.0, 582.1, 582.2]})
+    assert with_fewer(found, six, [one, two], MARGIN).knee_text == "between N = 1 and N = 2"
+    assert (
+        with_fewer(found, six, [two], MARGIN).knee_text
+        == "at or below N = 2: no fewer clients are shown to lie below it"
+    )
+    assert with_fewer(found, six, [one, two], MARGIN).text == found.text
+    # 95 % itself is on no side: the bracket is as wide as what is shown.
+    one, two, six = cells_of({1: [281.0, 281.5, 281.2], 2: [540.0, 560.0, 552.9], 6: [582.0, 582.1, 582.2]})
+    assert with_fewer(found, six, [one, two], MARGIN).knee_text == "between N = 1 and N = 6"
 
 
 def test_fewer_clients_change_no_bracket_that_the_curve_has_and_one_run_of_them_says_nothing() -> None:

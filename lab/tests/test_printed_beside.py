@@ -343,7 +343,7 @@ def test_of_two_runs_that_lie_apart_nobody_says_which_is_the_outlier(
     assert design.read.repetitions == 2
     monkeypatch.setattr(effects, "outlying", lambda _: [(3, 0), (3, 1)])
     monkeypatch.setattr(effects, "_MIRRORED", 2 if repetitions == 2 else 1)
-    (found,) = effects._outliers(Task(spec("effects"), (sweep,), (), "S5"), workload, design)
+    (found,) = effects._outliers(Task(spec("effects"), (sweep,), (), "S5"), workload, design)  # type: ignore[arg-type]
     assert isinstance(found, Text)
     assert found.text.count("both runs at ") == (1 if repetitions == 2 else 0)
     assert ("nobody knows which; no flag" in found.text) == (repetitions == 2)

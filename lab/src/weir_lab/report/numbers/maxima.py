@@ -70,6 +70,10 @@ class Maximum:
     """Whether all cells have the same clients: then there is no curve over them, and no knee."""
     up_to: int | None = None
     """The most clients that were judged, where levels with more were left out: nothing is shown of those."""
+    first: CellReadings | None = None
+    """With fewer clients than ``cell``, of a sweep of its own: the fewest that are shown to reach the plateau, too (`with_fewer`)."""
+    ours: bool = False
+    """Whether a side of the bracket is a level of such a sweep."""
 
     @property
     def shown(self) -> bool:
@@ -151,7 +155,7 @@ class Maximum:
         """``between N = 6 and N = 24``, by the same levels, or what it would take."""
         if not self.shown:
             return f"cannot tell: {self.why_not}"
-        at = self.cell.settings.population
+        at = (self.first or self.cell).settings.population
         if self.lone:
             return f"cannot tell: all cells have N = {at}"
         if self.below is None:
@@ -177,10 +181,11 @@ def maximum_of(cells: Sequence[CellReadings], margin_percent: float) -> Maximum:
 
 
 def with_fewer(maximum: Maximum, first: CellReadings, fewer: Sequence[CellReadings], margin_percent: float) -> Maximum:
-    """With a lower side of the bracket from levels of ``fewer`` clients, where no level of the curve is shown to lie below the plateau.
+    """With a bracket from levels of ``fewer`` clients, where no level of the curve is shown to lie below the plateau.
 
     They lie in one sweep with ``first``, which has the settings of the first level on the plateau, and are held against it with blocks
-    taken out: another sweep's mean may be that of a faster hour. It is the last level that is shown to be less than ``first`` by more than
+    taken out: another sweep's mean may be that of a faster hour. Levels that are shown to reach it but for the margin, one after the other
+    down from ``first``, move the upper side of the bracket. Its lower side is the last of the others that is shown to be less by more than
     the margin. Levels with one run are not judged.
     """
     if not maximum.shown or maximum.lone or maximum.below is not None or len(first.runs) < 2:
@@ -189,7 +194,21 @@ def with_fewer(maximum: Maximum, first: CellReadings, fewer: Sequence[CellReadin
     model = _model(judged)
     if model is None:
         return maximum
-    return replace(maximum, below=_below(model, judged, [first], 1.0 - margin_percent / 100.0))
+    share = 1.0 - margin_percent / 100.0
+    others = [one for one in judged if one.settings.clients < first.settings.clients]
+    reached = first
+    for cell in reversed(others):
+        try:
+            found = model.contrast({cell_key(cell): 1.0, cell_key(first): -1.0})
+        except LayoutError:
+            break
+        if Within(found, math.log(share)).p_holds > _ALPHA / len(others):
+            break
+        reached = cell
+    left = [one for one in others if one.settings.clients < reached.settings.clients]
+    below = _below(model, [*left, first], [first], share, len(others))
+    moved = reached if reached is not first else None
+    return replace(maximum, below=below, first=moved, ours=moved is not None or below is not None)
 
 
 @lru_cache(maxsize=256)
@@ -252,9 +271,12 @@ def _kept(judged: Sequence[CellReadings]) -> Iterator[list[CellReadings]]:
 
 
 def _below(
-    model: LogModel, kept: Sequence[CellReadings], on: Sequence[CellReadings], share: float
+    model: LogModel, kept: Sequence[CellReadings], on: Sequence[CellReadings], share: float, judged: int = 0
 ) -> CellReadings | None:
-    """The last level before the first on the plateau that is shown to lie below it, all such levels judged together (Bonferroni)."""
+    """The last level before the first on the plateau that is shown to lie below it, all such levels judged together (Bonferroni).
+
+    ``judged`` is their number where others were judged beside them.
+    """
     before = [cell for cell in kept if cell.settings.clients < on[0].settings.clients]
     plateau: dict[Hashable, float] = {cell_key(cell): -1.0 / len(on) for cell in on}
     for cell in reversed(before):
@@ -262,7 +284,7 @@ def _below(
             found = model.contrast({**plateau, cell_key(cell): 1.0})
         except LayoutError:
             continue
-        if Within(found, -math.inf, math.log(share)).p_holds <= _ALPHA / len(before):
+        if Within(found, -math.inf, math.log(share)).p_holds <= _ALPHA / max(judged, len(before)):
             return cell
     return None
 

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["box", "dot", "marked", "short", "strokes", "through", "whisker"]
 
+# Tenths of a unit. A mark is seven units high, and stands before its interval.
+_SEEN_MIN = 10
+
 
 def short(value: float) -> str:
     """A coordinate with one digit behind the point, and none of the zeros that may be left out: ``12.3``, ``12``, ``-.5``."""
@@ -43,8 +46,11 @@ def strokes(xs: Iterable[float], y: float, length: int) -> str:
 
 
 def whisker(x: float, top: float, bottom: float) -> str:
-    """An interval: a line between two short ones."""
-    return f"M{_pair(_tenths(x - 3.0), _tenths(top))}h6m-3 0v{_text(_tenths(bottom) - _tenths(top))}m-3 0h6"
+    """An interval: a line between two short ones; empty where it is so short that the mark before it hides all of it."""
+    high = _tenths(bottom) - _tenths(top)
+    if abs(high) < _SEEN_MIN:
+        return ""
+    return f"M{_pair(_tenths(x - 3.0), _tenths(top))}h6m-3 0v{_text(high)}m-3 0h6"
 
 
 def box(x: float, top: float, width: float, bottom: float) -> str:

@@ -531,7 +531,10 @@ def _stop_sentence(stop: Stop) -> str:
     knees = {one.knee_text for one in stop.maxima if one.shown}
     if len(knees) == 1 and not maximum.lone:
         (knee,) = knees
-        parts.append(f"Throughput stops growing {knee}." if knee.startswith("between") else f"Knee: {knee}.")
+        ours = " (levels of ours with fewer clients)" if any(one.ours for one in stop.maxima) else ""
+        parts.append(
+            f"Throughput stops growing {knee}{ours}." if knee.startswith("between") else f"Knee: {knee}{ours}."
+        )
     falls = {one.name: at.fall_text for one, at in zip(stop.series, stop.maxima, strict=True) if at.fall_text}
     if falls:
         named = [text if len(stop.series) == 1 else f"{text} ({name})" for name, text in falls.items()]

@@ -74,7 +74,8 @@ def fewer_table(task: Task, lines: Sequence[Series]) -> Table | None:
                 try:
                     estimate = model.contrast({cell_key(cell): 1.0, cell_key(first): -1.0})
                     ends = (estimate.value, *Within(estimate).interval(0.05))
-                    share = Value(*(100.0 * math.exp(min(end, 700.0)) for end in ends), digits=1)
+                    middle, low, high = (100.0 * math.exp(min(end, 700.0)) for end in ends)
+                    share = Value(middle, low, high, 1)
                 except LayoutError:
                     pass
             x = level_value(cell, throughput_of, digits=0)

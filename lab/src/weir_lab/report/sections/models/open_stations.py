@@ -178,8 +178,8 @@ def _reason(met: Meeting, too_slow: bool, station: OpenStation, cell: CellReadin
     faster = -slower
     if servers > 1 and too_slow and station.utilization <= _FULL and faster > _SLOWER_PERCENT:
         return (
-            f"a request holds its worker {number(faster, 0)} % shorter here than the model says: μ is of another level, where it is held longer "
-            "or not all workers are busy"
+            f"a request holds its worker {number(faster, 0)} % shorter here than the model says: μ is of another level, where it is held "
+            "longer or not all workers are busy"
         )
     if station.utilization > _FULL:
         return (
