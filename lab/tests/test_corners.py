@@ -36,7 +36,9 @@ def found(monkeypatch: pytest.MonkeyPatch, limits: dict[tuple[int, int], str]) -
     sweep = SimpleNamespace(cells=cells, study=SimpleNamespace(apart=[]), links_built=False)
     task: Any = SimpleNamespace(first=sweep, margins=SimpleNamespace(maximum=5.0), spec=SimpleNamespace(name="effects"))
     factors = tuple(SimpleNamespace(name=name, low=low, high=high) for name, (low, high) in LEVELS.items())
-    design: Any = SimpleNamespace(factors=factors, choice=SimpleNamespace(additive=SimpleNamespace(repetitions=2)))
+    design: Any = SimpleNamespace(
+        factors=factors, choice=SimpleNamespace(additive=SimpleNamespace(repetitions=2)), whole=True
+    )
 
     def station(_task: object, cell: CellReadings) -> tuple[str, float]:
         return limits[cell.settings.servers, int(cell.settings.workers or 0)], 99.0

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 QUOTA = 0.36
-TASK = cast("Any", SimpleNamespace(spec=SimpleNamespace(name="maximum"), margins=SimpleNamespace(maximum=5.0)))
+TASK = cast(
+    "Any", SimpleNamespace(spec=SimpleNamespace(name="maximum"), margins=SimpleNamespace(maximum=5.0), fewer=())
+)
 FEW, MANY = {72: 15_000.0, 216: 17_500.0, 648: 15_000.0}, {72: 14_000.0, 216: 13_000.0, 648: 7_000.0}
 
 

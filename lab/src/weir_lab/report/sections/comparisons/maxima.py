@@ -36,7 +36,7 @@ _OF_CLIENTS = {"clients", "clients_per_thread", "client_machines", "client_threa
 def maximum_over(task: Task, lines: Sequence[Series]) -> Maximum:
     """The maximum over all cells of some series; of one alone with the bracket that levels of fewer clients give it."""
     found = maximum_of([cell for one in lines for cell in one.cells], task.margins.maximum)
-    beside = _fewer_of(task, found.cell) if len(lines) == 1 else None
+    beside = _fewer_of(task, found.cell) if task.fewer and len(lines) == 1 else None
     return with_fewer(found, *beside, task.margins.maximum) if beside is not None else found
 
 
