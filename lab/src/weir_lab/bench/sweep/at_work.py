@@ -315,7 +315,7 @@ class SweepAtWork:
                 found += 1
         by_folder = dict(metas)
         others = [by_folder[made_in].executables for content, made_in in there.items() if content not in used]
-        self._left_out = left_out_text(others, self._identity)
+        self._left_out = _left_out_text(others, self._identity)
         return found
 
     def _refine(self, found: list[dict[str, Level]]) -> set[str]:
@@ -339,7 +339,7 @@ class SweepAtWork:
         self._observer.planned(self.study, total, reused, selected, self._left_out)
 
 
-def left_out_text(made_with: Sequence[Mapping[str, str]], identity: Mapping[str, str]) -> str:
+def _left_out_text(made_with: Sequence[Mapping[str, str]], identity: Mapping[str, str]) -> str:
     """``118 valid runs were made with another awake and do not count``: by what their programs and testbeds differ in from these."""
     counted: Counter[str] = Counter()
     for one in made_with:
