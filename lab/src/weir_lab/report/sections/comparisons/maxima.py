@@ -86,7 +86,8 @@ def fewer_table(task: Task, lines: Sequence[Series]) -> Table | None:
         f"{task.spec.name}-fewer",
         "Fewer clients than the study measured: a sweep of ours, which has the first level on the study's plateau, too (or its fewest "
         "clients, where the knee has a bracket without these runs). What a level reaches of that one, with blocks taken out, has its 95 % "
-        "interval alone. A level that is shown to lie below gives the bracket of the knee its lower side.",
+        "interval alone. The bracket of the knee ends at the fewest that are shown to reach it but for "
+        f"{task.margins.maximum:g} %, with all between, and begins at the last that is shown to lie below.",
         ("Workload", "Series", "Clients", "X (requests/s)", "Of X with the most of these (%)", "Runs"),
         tuple(rows),
         folded=True,
