@@ -57,12 +57,16 @@ class Roles:
         proxy = self.proxy
         readers: dict[str, Callable[[], int]] = {
             "servers": lambda: sum(map(cpu_ns, self.servers)),
+            "servers_user_ticks": lambda: sum(user_ticks(pid) for pid in self.servers),
+            "servers_kernel_ticks": lambda: sum(kernel_ticks(pid) for pid in self.servers),
             "bench": lambda: cpu_ns(own),
             "machine": busy_ns,
             "stolen": stolen_ns,
         }
         if proxy is not None:
             readers["proxy"] = lambda: cpu_ns(proxy)
+            readers["proxy_user_ticks"] = lambda: user_ticks(proxy)
+            readers["proxy_kernel_ticks"] = lambda: kernel_ticks(proxy)
         return readers
 
 
@@ -148,10 +152,18 @@ def cpu_record(load: Record, used: Mapping[str, float], measured: Record) -> Rec
     per_request = {role: used[role] / requests for role in ("proxy", "servers") if role in used}
     return {
         "per_request_ns": per_request | {"load": load["cpu"]["per_request_ns"]},
+        "kernel_share": {role: kernel_share(role, used) for role in per_request},
         "proxy_cores": used["proxy"] / measured["duration_ns"] if "proxy" in used else None,
         "foreign_cores": foreign_cores(load, used, measured),
         "stolen_cores": used["stolen"] / measured["duration_ns"],
     }
+
+
+def kernel_share(role: str, used: Mapping[str, float]) -> float | None:
+    """The part of a role's CPU time that the kernel took, for its calls and for what came in on its sockets. It comes
+    from clock ticks, so it is a share alone: the time itself is known better."""
+    user, kernel = (used.get(f"{role}_{where}_ticks", 0.0) for where in ("user", "kernel"))
+    return kernel / (user + kernel) if user + kernel > 0.0 else None
 
 
 def foreign_cores(load: Record, used: Mapping[str, float], measured: Record) -> float:
@@ -217,6 +229,21 @@ def rss_bytes(pid: int) -> int:
 def cpu_ns(pid: int) -> int:
     """CPU time of all threads of a process, to the nanosecond (clock ticks would be 10 ms)."""
     return sum(int(path.read_text().split()[0]) for path in Path(f"/proc/{pid}/task").glob("*/schedstat"))
+
+
+def user_ticks(pid: int) -> int:
+    """CPU time of a process in its own code, in clock ticks (`utime` of proc_pid_stat(5))."""
+    return int(stat_fields(pid)[11])
+
+
+def kernel_ticks(pid: int) -> int:
+    """CPU time of a process in the kernel, in clock ticks (`stime` of proc_pid_stat(5))."""
+    return int(stat_fields(pid)[12])
+
+
+def stat_fields(pid: int) -> list[str]:
+    """What `/proc/PID/stat` says behind the name, which may hold blanks and brackets; the first is the state."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 def busy_ns() -> int:

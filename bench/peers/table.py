@@ -44,6 +44,16 @@ def both_cpu_us(record: Record, _cell: Cell) -> float | None:
     return float(per_request_ns.get("proxy", 0.0) + per_request_ns["servers"]) / 1e3
 
 
+def kernel_percent(role: str) -> Callable[[Record, Cell], float | None]:
+    """How much of a role's CPU time the kernel took; None in runs that did not count it."""
+
+    def read(record: Record, _cell: Cell) -> float | None:
+        share = record["cpu"].get("kernel_share", {}).get(role)
+        return None if share is None else 100.0 * share
+
+    return read
+
+
 def proxy_rss_mib(record: Record, _cell: Cell) -> float | None:
     rss = record.get("proxy_rss_bytes")
     return None if rss is None else rss / 2**20
@@ -93,6 +103,12 @@ def share_of_core(*costs: Callable[[Record, Cell], float | None]) -> Callable[[R
     return read
 
 
+SPLIT = [
+    Measure("proxy CPU, µs per request", proxy_cpu_us, 2),
+    Measure("kernel's part, %", kernel_percent("proxy"), 0),
+    Measure("memcached CPU, µs per request", servers_cpu_us, 2),
+    Measure("kernel's part, %", kernel_percent("servers"), 0),
+]
 BUSY = [
     Measure("core of the proxy, %", share_of_core(proxy_cpu_us), 0),
     Measure("core of servers and load, %", share_of_core(servers_cpu_us, load_cpu_us), 0),
@@ -121,6 +137,7 @@ def render(records: Sequence[Record]) -> str:
             *ratio_table(counted, cells, above, below),
         ]
     lines += busy_lines(counted, cells, subjects)
+    lines += kernel_lines(counted, cells, subjects)
     rows = verdicts(all_ratios(counted, cells))
     if rows:
         lines += ["", "Targets, and whether they are met:", "", *markdown(TARGET_HEADINGS, rows, words=5)]
@@ -191,6 +208,41 @@ def busy_lines(counted: Sequence[Record], cells: Sequence[Cell], subjects: Seque
         "",
         *markdown(["load", "subject", *(it.heading for it in BUSY)], rows, words=2),
     ]
+
+
+def kernel_lines(counted: Sequence[Record], cells: Sequence[Cell], subjects: Sequence[str]) -> list[str]:
+    """How much of the CPU time the kernel took, and what of it no proxy saves: `floor`."""
+    rows = []
+    for cell in cells:
+        for subject in ("weir", NEAR, "haproxy", "direct"):
+            runs = [record for record in counted if (record["cell"], record["subject"]) == (cell.name, subject)]
+            found = [measured(runs, cell, it) for it in SPLIT]
+            if subject in subjects and found[-1] is not None:
+                floor = least(runs, cell) if subject == "direct" else None
+                values = (number(value, it.digits) for value, it in zip(found, SPLIT, strict=True))
+                rows.append([cell.describe(), subject, *values, number(floor, 2)])
+    if not rows:
+        return []
+    headings = ["load", "subject", *(it.heading for it in SPLIT), "least of both CPU / direct"]
+    return [
+        "",
+        "How much of the CPU time the kernel took, by clock ticks. A proxy takes what clients send and sends what they",
+        "are answered, as memcached does where they ask it directly, by calls to the same kernel. So the kernel's part",
+        "of `direct` is about the least that a proxy and its servers can take together, before the proxy reads a",
+        "request and a server looks a key up. Where memcached sends each reply of a pipeline by a call of its own",
+        "(the distribution's, at depth), a proxy can save calls, and there is no such bound.",
+        "",
+        *markdown(headings, rows, words=2),
+    ]
+
+
+def least(runs: Sequence[Record], cell: Cell) -> float | None:
+    """The kernel's part of direct access: what a proxy with as many calls for its clients has to take at least. None
+    where the servers make more calls for their clients than a proxy needs."""
+    if cell.own_core or (cell.depth > 1 and not cell.newest):
+        return None
+    percent = measured(runs, cell, Measure("", kernel_percent("servers"), 0))
+    return None if percent is None else percent / 100.0
 
 
 def measured(runs: Sequence[Record], cell: Cell, measure: Measure) -> float | None:

@@ -62,6 +62,30 @@ def test_busy_shares_tell_which_core_had_no_time_left() -> None:
     assert "| weir | 60 | 95 | 5.00 | 4.50 |" in table.render([run])
 
 
+def test_the_kernels_part_of_direct_access_is_the_least_that_a_proxy_takes() -> None:
+    used = {"servers_user_ticks": 25.0, "servers_kernel_ticks": 75.0, "proxy_user_ticks": 0.0}
+    assert measure.kernel_share("servers", used) == 0.75
+    assert measure.kernel_share("proxy", used) is None
+
+    def made(cell: str) -> str:
+        run = record("direct", 1, 0, 60_000) | {"cell": cell}
+        run["cpu"]["kernel_share"] = {"servers": 0.75}
+        return table.render([run])
+
+    assert "| direct | - | - | 5.00 | 75 | 0.75 |" in made("c64")
+    assert "| direct | - | - | 5.00 | 75 | 0.75 |" in made("new-c64-d10")
+    # The distribution's memcached makes a call for each reply of a pipeline, and a proxy one for all.
+    assert "| direct | - | - | 5.00 | 75 | - |" in made("c64-d10")
+    assert "the kernel took" not in table.render([record("direct", 1, 0, 60_000)])
+
+
+def test_user_and_kernel_ticks_are_those_of_the_process() -> None:
+    times = os.times()
+    ticks = os.sysconf("SC_CLK_TCK")
+    assert abs(measure.user_ticks(os.getpid()) - times.user * ticks) <= 2
+    assert abs(measure.kernel_ticks(os.getpid()) - times.system * ticks) <= 2
+
+
 def test_shared_cores_have_no_busy_shares() -> None:
     assert "Shares of cores" not in table.render([record("weir", 1, 5, 30_000)])
 
