@@ -134,6 +134,11 @@ impl Leases {
             .any(|word| word.compare_exchange(lease.0, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok())
     }
 
+    /// Whether this lease has not ended, but by its time: nobody has written the key, given it up, or taken its place.
+    pub(crate) fn has(&self, hash: u32, lease: Lease) -> bool {
+        self.place(hash).iter().any(|word| word.load(Ordering::Relaxed) == lease.0)
+    }
+
     fn place(&self, hash: u32) -> &[AtomicU64; WAYS] {
         &self.places[hash as usize % PLACES]
     }

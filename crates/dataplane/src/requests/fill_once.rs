@@ -40,6 +40,8 @@ pub(crate) struct FillOnce {
     wait_ns: u64,
     /// The leases of sessions, by the key's hash; those that have ended, too, until there are many.
     own: BTreeMap<(SessionId, u32), Lease>,
+    /// How many these were after the last look for ended ones.
+    own_left: usize,
     waiting: VecDeque<Waiting>,
     /// When those that wait were looked at last.
     looked: Instant,
@@ -141,7 +143,7 @@ impl FillOnce {
             Found::Free => Fate::Miss,
             Found::Full => Fate::NoRoom,
             Found::Own(lease) => {
-                self.note_own((id, missed.hash), lease, now);
+                self.note_own((id, missed.hash), lease);
                 Fate::Fill
             }
             Found::Taken(lease) if self.own.get(&(id, missed.hash)) == Some(&lease) => Fate::Miss,
@@ -157,10 +159,14 @@ impl FillOnce {
         }
     }
 
-    fn note_own(&mut self, of: (SessionId, u32), lease: Lease, now: Instant) {
-        if self.own.len() >= 2 * LEASES_MAX {
-            // No more than half of them can be held, so this is rare.
-            self.own.retain(|_, lease| lease.is_held(now));
+    /// Ended leases are looked for when as many were added as there can be at once, so that each costs a step or two, whatever clients ask.
+    fn note_own(&mut self, of: (SessionId, u32), lease: Lease) {
+        if self.own.len() >= self.own_left + LEASES_MAX
+            && let Some(leases) = &self.leases
+        {
+            // A write ends a lease long before its time is up, and the copy here does not say so.
+            self.own.retain(|&(_, hash), lease| leases.has(hash, *lease));
+            self.own_left = self.own.len();
         }
         self.own.insert(of, lease);
     }
@@ -213,8 +219,55 @@ impl FillOnce {
         self.waiting.pop_front()
     }
 
+    /// How many leases of sessions are kept: for tests.
+    #[cfg(test)]
+    fn own(&self) -> usize {
+        self.own.len()
+    }
+
     /// Nobody waits: for tests.
     pub(crate) fn is_quiet(&self) -> bool {
         self.waiting.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leases_that_writes_have_ended_are_forgotten_long_before_their_time_is_up() {
+        let leases = Arc::new(Leases::default());
+        let mut fill_once =
+            FillOnce { leases: Some(Arc::clone(&leases)), wait_ns: 10_000_000_000, ..FillOnce::default() };
+        let (id, now) = (SessionId::from_index(0), Instant::from_nanos(1_000_000_000));
+        for hash in 0..10 * LEASES_MAX as u32 {
+            let Found::Own(lease) = leases.take(hash, now, Some(now.plus(10_000_000_000)), now) else {
+                panic!("nobody has the lease of {hash}")
+            };
+            fill_once.note_own((id, hash), lease);
+            fill_once.end_write(Written::Key(hash), now);
+            assert!(fill_once.own() <= LEASES_MAX + 1, "{} after {hash} keys", fill_once.own());
+        }
+    }
+
+    #[test]
+    fn leases_that_are_held_are_kept_and_given_up_with_their_session() {
+        let leases = Arc::new(Leases::default());
+        let mut fill_once = FillOnce { leases: Some(Arc::clone(&leases)), ..FillOnce::default() };
+        let now = Instant::from_nanos(1_000_000_000);
+        let until = Some(now.plus(1_000_000_000));
+        let (one, other) = (SessionId::from_index(0), SessionId::from_index(1));
+        let Found::Own(held) = leases.take(7, now, until, now) else { panic!("nobody has it") };
+        fill_once.note_own((one, 7), held);
+        for hash in 1000..1000 + 4 * LEASES_MAX as u32 {
+            if let Found::Own(lease) = leases.take(hash, now, until, now) {
+                fill_once.note_own((other, hash), lease);
+                fill_once.end_write(Written::Key(hash), now);
+            }
+        }
+        assert!(matches!(leases.take(7, now, until, now), Found::Taken(lease) if lease == held));
+        fill_once.end_session(one);
+        assert!(matches!(leases.take(7, now, until, now), Found::Own(_)), "the next may fill");
     }
 }
