@@ -36,6 +36,7 @@ use crate::{
 use slab::Slab;
 use std::{
     collections::VecDeque,
+    mem,
     ops::{Index, IndexMut},
     sync::Arc,
 };
@@ -172,7 +173,7 @@ impl Clients {
             return;
         };
         if session.intake.is_closed() && session.is_settled() && session.ask_to_close() {
-            self.events.push_back(Event::Close(id));
+            self.queue(id, Event::Close(id));
         }
     }
 
@@ -192,8 +193,10 @@ impl Clients {
         session.end_requests(done);
         self.counters.requests_orphaned += done as u64;
         self.recharge(id);
-        // The number may soon be another client's.
-        self.events.retain(|event| !matches!(event, Event::Close(of) | Event::Resume(of) if *of == id));
+        // The number may soon be another client's. Where many are closed at once, a look at all events for each would take long.
+        if mem::take(&mut self.sessions[id.index()].events) > 0 {
+            self.events.retain(|event| event.of_client() != Some(id));
+        }
         true
     }
 
@@ -213,7 +216,17 @@ impl Clients {
 
     /// What the driver is to do next.
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        let event = self.events.pop_front()?;
+        if let Some(session) = event.of_client().and_then(|id| self.sessions.get_mut(id.index())) {
+            session.events = session.events.saturating_sub(1);
+        }
+        Some(event)
+    }
+
+    /// The driver is to do this with a client that is there.
+    fn queue(&mut self, id: SessionId, event: Event) {
+        self.sessions[id.index()].events += 1;
+        self.events.push_back(event);
     }
 
     /// Whether [`Clients::poll_event`] has one.
@@ -361,7 +374,7 @@ impl Clients {
         if intake.has_ended_input() {
             self.hang_up(id);
         } else {
-            self.events.push_back(Event::Resume(id));
+            self.queue(id, Event::Resume(id));
         }
     }
 
@@ -557,7 +570,7 @@ impl Clients {
     fn close_for(&mut self, id: SessionId, why: Overdue) {
         self.counters.note_overdue(why);
         self.sessions[id.index()].ask_to_close();
-        self.events.push_back(Event::Close(id));
+        self.queue(id, Event::Close(id));
     }
 
     // ── memory ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -25,3 +25,14 @@ pub enum Event {
         topic: StatsTopic,
     },
 }
+
+impl Event {
+    /// The client that it is about, if the driver is to do something with that client's connection.
+    #[inline]
+    pub(crate) const fn of_client(&self) -> Option<SessionId> {
+        match self {
+            Self::Close(id) | Self::Resume(id) => Some(*id),
+            Self::Connect(_) | Self::Disconnect(_) | Self::Stats { .. } => None,
+        }
+    }
+}

@@ -54,6 +54,8 @@ pub(crate) struct Session {
     is_held_back: bool,
     /// It is in the list of those that go on.
     goes_on: bool,
+    /// How many events about it the driver has not heard of.
+    pub(crate) events: u32,
     /// Memory that was counted for it, in bytes.
     charged: usize,
 }
@@ -107,6 +109,7 @@ impl Session {
             may_wait_since: None,
             is_held_back: false,
             goes_on: false,
+            events: 0,
             charged: 0,
         }
     }
@@ -330,7 +333,8 @@ impl Session {
         })
     }
 
-    /// The memory that its buffers keep, and that its requests in service take while it does not read their replies.
+    /// The memory that its buffers keep, and that its requests in service take while it does not read
+    /// their replies.
     pub(crate) fn held_bytes(&self) -> usize {
         let services = if self.replies.is_blocked() { self.in_service * REQUEST_BYTES } else { 0 };
         beyond_idle(self.intake.capacity()) + self.replies.held_bytes() + services
