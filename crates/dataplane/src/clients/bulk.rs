@@ -37,6 +37,8 @@ pub(crate) struct Bulk {
     pub(crate) reads: usize,
     pub(crate) habits: Habits,
     pub(crate) slicing: Slicing,
+    /// What the keys take that are still to be asked for, in bytes: a line of megabytes is kept until its last slice was asked for.
+    pub(crate) rest_bytes: usize,
     /// Its next request waits until there is room for reads that bring much.
     pub(crate) is_in_line: bool,
     awaits: Awaits,
@@ -49,6 +51,7 @@ impl Bulk {
             reads: 0,
             habits: Habits::new(config),
             slicing: Slicing::No,
+            rest_bytes: 0,
             is_in_line: false,
             awaits: Awaits::Nothing,
         }

@@ -333,11 +333,11 @@ impl Session {
         })
     }
 
-    /// The memory that its buffers keep, and that its requests in service take while it does not read
+    /// The memory that its buffers keep, that the keys of a read in slices take, and that its requests in service take while it does not read
     /// their replies.
     pub(crate) fn held_bytes(&self) -> usize {
         let services = if self.replies.is_blocked() { self.in_service * REQUEST_BYTES } else { 0 };
-        beyond_idle(self.intake.capacity()) + self.replies.held_bytes() + services
+        beyond_idle(self.intake.capacity()) + self.replies.held_bytes() + self.bulk.rest_bytes + services
     }
 
     /// What was counted for it, in bytes.

@@ -209,7 +209,9 @@ impl BulkReads {
         session.bulk.slicing = Slicing::InService;
         let (slice, rest) = retrieval.split(count);
         let slices = Slices::of(rest, service.clock.created());
+        session.bulk.rest_bytes = slices.keys.len();
         self.note_sent(session, (key, service), slice, Some(slices));
+        base.clients.recharge(service.session);
         slice
     }
 
@@ -318,7 +320,9 @@ impl BulkReads {
         session.bulk.reads -= 1;
         if let Some(BulkRead { slices: Some(slices), .. }) = self.reads.remove(&key) {
             session.bulk.slicing = Slicing::No;
+            session.bulk.rest_bytes = 0;
             service.clock.set_created(slices.created);
+            base.clients.recharge(service.session);
         }
         false
     }

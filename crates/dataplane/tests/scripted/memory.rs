@@ -345,3 +345,52 @@ fn a_client_that_was_not_read_because_of_what_others_held_is_read_when_they_gave
     assert!(world.dataplane.wants_read(client));
     assert_eq!(world.server_gets(0), "get b\r\n");
 }
+
+/// Reads of many keys go over the bulk connection, whose number is 1, in slices.
+fn world_of_slices() -> World {
+    World::with(1, 1, Config { buffer_bytes_max: LIMIT, slice_bytes: 1 << 20, ..Config::default() })
+}
+
+#[test]
+fn keys_that_are_still_to_be_asked_for_count() {
+    let mut world = world_of_slices();
+    let line = format!("get{}\r\n", (0..30_000).map(|number| format!(" key{number}")).collect::<String>());
+    let rest = line.len() - 1000;
+    let clients: Vec<_> = (0..3).map(|_| world.client()).collect();
+    for (number, client) in clients.iter().enumerate() {
+        world.send(*client, &line);
+        world.dataplane.handle_server_connected(slot(1), world.now);
+        world.turn();
+        assert!(!world.server_gets(1).is_empty(), "its first slice is asked for");
+        // The line is not kept once it was taken; its keys are.
+        world.dataplane.handle_time(world.now);
+        assert!(held(&world) > (number + 1) * rest, "{} of {number} more than {rest}", held(&world));
+    }
+    for client in clients {
+        world.dataplane.handle_client_closed(client);
+    }
+    world.server_says(1, &"END\r\n".repeat(3));
+    world.pass(2_000_000_000);
+    world.pass(2_000_000_000);
+    assert_eq!(held(&world), 0);
+}
+
+#[test]
+fn keys_of_a_read_that_is_over_count_no_more() {
+    let mut world = world_of_slices();
+    let client = world.client();
+    world.send(client, &format!("get{}\r\n", " k".repeat(60_000)));
+    world.dataplane.handle_server_connected(slot(1), world.now);
+    world.turn();
+    let mut reply = String::new();
+    while reply.is_empty() {
+        assert!(held(&world) > 2 * 59_000, "{}", held(&world));
+        assert!(!world.server_gets(1).is_empty(), "a slice is asked for");
+        reply = world.hears(client, 1, "END\r\n");
+    }
+    assert_eq!(reply, "END\r\n");
+    world.pass(2_000_000_000);
+    world.pass(2_000_000_000);
+    assert_eq!(held(&world), 0);
+    assert!(world.dataplane.is_quiet());
+}
