@@ -313,7 +313,9 @@ def test_claims_compare_with_what_links_carry_by_the_bytes_that_were_counted(tmp
     counted_on_the_wire(tmp_path / "t-direct", {"server-0": whole, **{f"client-{place}": 20 for place in range(3)}})
     verdict, evidence = answer("limited_by", station="server uplinks", share=0.98)
     assert verdict == "holds", evidence
-    assert f"({link / whole:,.0f} requests/s, {whole:,} bytes on the wire for each request)" in evidence
+    # An expectation has reckoned by payload: its number stands beside the one that decides.
+    counted = f"{whole:,} bytes on the wire for each request, which decides; by payload alone 3,082)"
+    assert f"({link / whole:,.0f} requests/s, {counted}" in evidence
     assert answer("not_reaches", share=0.98)[0] == "does not hold"
     # Requests that are larger than their replies fill the clients' links first: which link is the tightest goes by what was counted, too.
     counted_on_the_wire(tmp_path / "t-direct", {"server-0": 400, **{f"client-{place}": 8_000 for place in range(3)}})

@@ -52,12 +52,14 @@ CPU_QUOTAS = {"client": "client CPU quotas", "proxy": "proxy CPU quotas", "serve
 class Bound:
     """Requests per second that one tier's uplinks carry together.
 
-    ``wire_bytes`` are those that a request was counted to put on them, headers included; ``None`` of a bound by payload.
+    ``wire_bytes`` are those that a request was counted to put on them, headers included; ``None`` of a bound by payload. Beside the bound
+    by counted bytes stands that by payload alone, where values cross these links.
     """
 
     tier: str
     requests_per_s: float
     wire_bytes: float | None = None
+    payload_per_s: float | None = None
 
     @property
     def text(self) -> str:
@@ -70,6 +72,17 @@ class Bound:
         if self.wire_bytes is None:
             return "by payload"
         return f"{number(self.wire_bytes, 0)} bytes on the wire for each request"
+
+    def both_text(self, speed: float) -> str:
+        """The same, and the other number that has been said for this limit: by payload, at ``speed`` and at the study's.
+
+        >>> Bound("client uplinks", 3481.0, 4331.0, 3680.4).both_text(0.2)
+        "4,331 bytes on the wire for each request, which decides; by payload alone 3,680, at the study's speed 18,402"
+        """
+        if self.wire_bytes is None or self.payload_per_s is None:
+            return self.by_text
+        study = "" if speed == 1.0 else f", at the study's speed {number(self.payload_per_s / speed, 0)}"
+        return f"{self.by_text}, which decides; by payload alone {number(self.payload_per_s, 0)}{study}"
 
 
 @dataclass(frozen=True)
@@ -142,7 +155,8 @@ def bounds_of(cell: CellReadings, links: Links) -> list[Bound]:
         wire = _mean(cell.of(lambda run, tier=tier: run.wire_bytes(tier)))  # type: ignore[misc]
         if wire:
             carried = link_bound_rps(getattr(links, f"{tier}_mbit_s") * 1e6, wire, count)
-            found.append(Bound(name, carried, wire))
+            payload = by_payload.get(name)
+            found.append(Bound(name, carried, wire, payload.requests_per_s if payload is not None else None))
         elif name in by_payload:
             found.append(by_payload[name])
     return found

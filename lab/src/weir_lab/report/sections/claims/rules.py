@@ -22,7 +22,7 @@ rule                  the claim holds if
 ====================  =================================================================================================
 
 What a link carries goes by the bytes that the cell of the maximum was counted to put on the wire (`bounds_of`), as everywhere on the page,
-and by payload where none were counted.
+and by payload where none were counted. Studies and expectations reckon by payload, so that stands beside it (`Bound.both_text`).
 
 Where ``slower_with``, ``same_with`` and rules of shapes ask for a response time, ``response`` names another one (`RESPONSES`).
 
@@ -108,8 +108,9 @@ def _against_link(task: Task, cells: Sequence[CellReadings], low: float, high: f
         return Known(CANNOT_TELL, "these runs were made without limited links; make them on netns")
     maximum = maximum_of(cells, task.margins.maximum)
     bound = tightest_of(maximum.cell, task.first.study.topology.built_links)
+    by = bound.both_text(task.first.speed)
     asked = _asked_of_maximum(
-        task, cells, maximum, bound.requests_per_s, low, high, f"what the {bound.tier} carry", bound.by_text
+        task, cells, maximum, bound.requests_per_s, low, high, f"what the {bound.tier} carry", by
     )
     others = _below_text(task, cells, maximum, bound.requests_per_s)
     return replace(asked, evidence=lambda alpha: asked.evidence(alpha) + others), bound
