@@ -431,7 +431,7 @@ def test_why_names_the_station_its_second_sign_and_what_twice_of_it_would_do(rep
     # Each plateau by itself: two proxies with 8 workers of 2 ms each serve less than the proxies' links carry.
     few = next(one for one in full.points if one.startswith("Writes, 8 workers"))
     assert "The workers limit: " in few
-    assert re.search(r"Runs with twice the workers at \d+ clients: confirmed", few)
+    assert re.search(r"Runs with twice the workers \(8 to 16\) at \d+ clients: confirmed", few)
     assert not any("twice the workers" in one for one in full.points if one is not few)
     # 64 workers are not full with 192 clients, so that a full link would not show in the queue, where the waiting is.
     assert "in stage queue, which does not agree" in full.points[0]

@@ -14,7 +14,7 @@ from weir_lab.report.numbers.maxima import maximum_of, with_fewer
 from weir_lab.report.numbers.published import Printed
 from weir_lab.report.numbers.readings import CellReadings
 from weir_lab.report.numbers.stations import Bound
-from weir_lab.report.page.blocks import Value
+from weir_lab.report.page.blocks import Table, Value
 from weir_lab.report.sections.claims.contrasts import AtMaximum
 from weir_lab.report.sections.comparisons.maxima import _against, _further
 from weir_lab.report.sections.comparisons.plateaus import ends_text, names_text
@@ -222,7 +222,11 @@ def test_where_one_station_limits_everything_throughputs_are_reported_by_section
 def test_the_summary_says_what_runs_with_a_changed_station_have_shown() -> None:
     def section(title: str, **verdicts: str) -> Any:
         conclusions = {f"{CHANGED}{name.replace('_', ' ')}": verdict for name, verdict in verdicts.items()}
-        return SimpleNamespace(title=title, conclusions={"knee of reads": "between N = 2 and N = 6"} | conclusions)
+        rows = (("twice the workers (64 to 128)", "writes"), ("twice the server uplinks", "reads"))
+        blocks = (Table("one-confirming", "Runs of ours", ("Changed", "At"), rows),) if title == "Two" else ()
+        return SimpleNamespace(
+            title=title, conclusions={"knee of reads": "between N = 2 and N = 6"} | conclusions, blocks=blocks
+        )
 
     assert confirmed_text([section("One"), section("Two")]) == ""
     said = confirmed_text(
@@ -232,10 +236,10 @@ def test_the_summary_says_what_runs_with_a_changed_station_have_shown() -> None:
             section("Three", half_the_client_uplinks="no data"),
         ]
     )
-    # Nothing is said to have been tried of which there are no runs.
+    # Nothing is said to have been tried of which there are no runs. Where 8 workers limit, 64 to 128 of them show nothing.
     assert said == (
         "That a station limits was tried with runs of ours in which it alone was changed: twice the server uplinks, confirmed in “One” and "
-        "“Two”; twice the workers, not decided in “One”, not confirmed in “Two”."
+        "“Two”; twice the workers, not decided in “One”, not confirmed in “Two” (64 to 128)."
     )
 
 

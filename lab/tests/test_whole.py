@@ -75,6 +75,21 @@ def test_every_section_is_built_and_its_claims_are_judged_by_the_truth(report: R
     assert verdicts == dict.fromkeys(verdicts, "holds") | wrong
 
 
+def test_a_verdict_names_the_series_that_it_is_about_where_they_stop_at_different_stations(report: Report) -> None:
+    """“The workers limit them: does not hold” stood on a page whose summary has “where the workers limit”."""
+    evidence = {finding.name: finding.evidence for finding in report.findings}
+    share = r"8 workers stop at 4\d % of what these links carry, where the workers limit"
+    assert re.search(
+        rf"; this is about the most that is reached, by [^;]*64 workers, where the proxy uplinks limit; {share}, and the verdict is not",
+        evidence["below-links"],
+    ), evidence["below-links"]
+    change = "; this is about how throughput changes, and not about what limits the most of it: 8 workers stop where the workers limit; "
+    assert change in evidence["workers"], evidence["workers"]
+    assert "64 workers stop where the proxy uplinks limit" in evidence["workers"]
+    # Where all series stop at the same station, or none is shown to stop, there is nothing to tell apart.
+    assert not any("this is about" in evidence[name] for name in ("read-bound", "read-max", "fewer"))
+
+
 def test_the_summary_begins_with_where_each_workload_stops_and_the_others_open_on_demand(
     report: Report, folder: Path
 ) -> None:

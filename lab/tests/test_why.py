@@ -34,6 +34,7 @@ def changed(verdict: str, base: Any, other: Any) -> Any:
         verdict=verdict,
         evidence="throughput goes from this to that",
         changed_text="twice the workers",
+        levels_text="",
         pairs=(SimpleNamespace(base=base, other=other),),
     )
 

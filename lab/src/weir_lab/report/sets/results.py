@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from weir_lab.report.numbers.maxima import listed
 from weir_lab.report.sections.claims.asked import CANNOT_TELL, NO_DATA
-from weir_lab.report.sections.claims.confirming import CONFIRMED, NOT_CONFIRMED
+from weir_lab.report.sections.claims.confirming import CONFIRMED, NOT_CONFIRMED, tried_text
 from weir_lab.report.sections.comparisons.plateaus import ends_text, stops_of
 from weir_lab.theory.units import count_text
 
@@ -156,12 +156,14 @@ def _part(group: Sequence[_Found], order: Sequence[_Found]) -> str:
 
 
 def confirmed_text(sections: Sequence[Section]) -> str:
-    """``…: twice the server uplinks, confirmed in “One proxy”; half …``: what runs said in which one station was changed; or empty."""
+    """``…: twice the workers, not confirmed in “One proxy” (64 to 128); half …``: what runs said in which one station was changed."""
     found: dict[str, dict[str, list[str]]] = {}
     for section in sections:
         for name, verdict in section.conclusions.items():
             if name.startswith(CHANGED) and verdict != NO_DATA:
-                found.setdefault(name.removeprefix(CHANGED), {}).setdefault(verdict, []).append(f"“{section.title}”")
+                changed = name.removeprefix(CHANGED)
+                titled = f"“{section.title}”{tried_text(section.blocks, changed)}"
+                found.setdefault(changed, {}).setdefault(verdict, []).append(titled)
     if not found:
         return ""
     parts = [

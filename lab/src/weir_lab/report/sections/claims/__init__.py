@@ -7,6 +7,7 @@ contrast, of one factor changed alone, against limits that stand in the set file
 ``asked``       what a rule gives, and what rules have in common
 ``rules``       what each rule asks of the data
 ``shapes``      rules of what was expected: stages, bends, one factor against another
+``stopping``    what a verdict is about where series stop at different places
 ``contrasts``   cells that differ in one factor alone; maxima; ratios; traces in parts
 ``family``      all sentences of a set judged together. Start with `judge_set`
 ``expected``    curves that were expected, drawn into the section's figures

@@ -12,6 +12,7 @@ from weir_lab.report.common import cell_words, level_words, spread_text
 from weir_lab.report.numbers.comparing import outside_of, throughput_of
 from weir_lab.report.numbers.readings import OPERATION_NAMES
 from weir_lab.report.sections.claims.contrasts import Pair, pairs_over, ratio_over
+from weir_lab.report.sections.claims.stopping import beside_change
 from weir_lab.report.sections.comparisons.over_servers import readers_text
 from weir_lab.theory.linear import Estimate, Question, Within
 from weir_lab.theory.units import count_text, signed_percent
@@ -193,12 +194,13 @@ def one_sided(
         percent = float(claim.args.get("percent", 0.0))
         limit = math.log1p(sign * percent / 100.0)
         question = Within(estimate, limit, math.inf) if sign > 0 else Within(estimate, -math.inf, limit)
+        limits = beside_change(task, cells, str(claim.args["factor"])) if value(claim) is throughput_of else ""
         return Asked(
             (question,),
             lambda alpha: (
                 f"{name(claim)} changes by {change_text(estimate, alpha)} ({pairs_text(claim, found)})"
                 f"{_spread_text(found, value(claim), task.margins.maximum)}"
-                f"{_steps_text(claim, task, cells, levels, value(claim), len(pairs))}"
+                f"{_steps_text(claim, task, cells, levels, value(claim), len(pairs))}{limits}"
             ),
             fewest([cell for pair in pairs for cell in (pair.base, pair.other)]),
         )

@@ -29,14 +29,25 @@ if TYPE_CHECKING:
     from weir_lab.design.whole.sets import More
     from weir_lab.report.common import Task
     from weir_lab.report.numbers.readings import SweepReadings
-    from weir_lab.report.page.blocks import Entry
+    from weir_lab.report.page.blocks import Block, Entry
 
-__all__ = ["CONFIRMED", "NOT_CONFIRMED", "Confirmed", "Weighed", "confirm_set", "confirming_table", "pairs_of"]
+__all__ = [
+    "CONFIRMED",
+    "NOT_CONFIRMED",
+    "Confirmed",
+    "Weighed",
+    "confirm_set",
+    "confirming_table",
+    "pairs_of",
+    "tried_text",
+]
 
 CONFIRMED, NOT_CONFIRMED = "confirmed", "not confirmed"
 _VERDICTS = {Answer.HOLDS: CONFIRMED, Answer.DOES_NOT_HOLD: NOT_CONFIRMED, Answer.CANNOT_TELL: CANNOT_TELL}
 # What a verdict says of the station that was changed.
 _LIMITS = {CONFIRMED: "yes", NOT_CONFIRMED: "no"}
+# How the name of their table ends.
+_NAME = "-confirming"
 _TIERS = {"proxy CPU quotas": "proxy", "memcached CPU quotas": "server", "client CPU quotas": "client"}
 
 
@@ -68,6 +79,14 @@ class Confirmed:
         """``twice the server uplinks``, ``half the proxy CPU quotas``."""
         words = {2.0: "twice", 0.5: "half"}
         return f"{words.get(self.more.times, f'{self.more.times:g} times')} the {self.more.changes}"
+
+    @property
+    def levels_text(self) -> str:
+        """`` (64 to 128)``: from which levels to which a setting was changed; a section has others that stop elsewhere."""
+        setting = self.more.setting
+        ends = [(pair.base.level(setting), pair.other.level(setting)) for pair in self.pairs] if setting else []
+        steps = [f"{base} to {other}" for base, other in dict.fromkeys(ends)]
+        return f" ({', '.join(steps)})" if steps else ""
 
 
 @dataclass(frozen=True)
@@ -127,7 +146,7 @@ def confirming_table(name: str, confirmed: Sequence[Confirmed]) -> Table | None:
             settings = pair.base.settings
             rows.append(
                 (
-                    one.changed_text,
+                    f"{one.changed_text}{one.levels_text}",
                     f"{workload_name(settings)}, {count_text(settings.clients, 'client')}, {count_text(settings.servers, 'server')}",
                     level_value(pair.base, throughput_of, digits=0),
                     level_value(pair.other, throughput_of, digits=0),
@@ -140,7 +159,7 @@ def confirming_table(name: str, confirmed: Sequence[Confirmed]) -> Table | None:
     if not rows:
         return None
     return Table(
-        f"{name}-confirming",
+        f"{name}{_NAME}",
         "Runs of ours in which one station alone was changed, against the section's with the same settings. The change is the mean of all "
         "pairs with that station changed, with its 95 % interval alone; the chance that any verdict of such runs of the study is wrong is "
         f"at most 5 %.{_also_differs(confirmed)}",
@@ -156,6 +175,13 @@ def confirming_table(name: str, confirmed: Sequence[Confirmed]) -> Table | None:
         ),
         tuple(rows),
     )
+
+
+def tried_text(blocks: Sequence[Block], changed: str) -> str:
+    """The levels that stand in a section's table beside what was changed: `` (64 to 128)``; empty where no setting was."""
+    tables = [one for one in blocks if isinstance(one, Table) and one.name.endswith(_NAME)]
+    firsts = [str(row[0]) for table in tables for row in table.rows]
+    return next((one.removeprefix(changed) for one in firsts if one.startswith(f"{changed} (")), "")
 
 
 def _also_differs(confirmed: Sequence[Confirmed]) -> str:

@@ -75,8 +75,8 @@ from weir_lab.report.sections.claims.contrasts import (
     ratio_over,
     within_percent,
 )
+from weir_lab.report.sections.claims.stopping import beside_maximum
 from weir_lab.report.sections.comparisons.corners import pair_changes_text
-from weir_lab.report.sections.comparisons.plateaus import stops_of
 from weir_lab.report.sections.effects import designs_of, estimates_of
 from weir_lab.theory.linear import Counted, Estimate, LayoutError, Question, Unmeasured, Within
 from weir_lab.theory.units import count_text, number, rate
@@ -109,24 +109,9 @@ def _against_link(task: Task, cells: Sequence[CellReadings], low: float, high: f
     maximum = maximum_of(cells, task.margins.maximum)
     bound = tightest_of(maximum.cell, task.first.study.topology.built_links)
     by = bound.both_text(task.first.speed)
-    asked = _asked_of_maximum(
-        task, cells, maximum, bound.requests_per_s, low, high, f"what the {bound.tier} carry", by
-    )
-    others = _below_text(task, cells, maximum, bound.requests_per_s)
+    asked = _asked_of_maximum(task, cells, maximum, bound.requests_per_s, low, high, f"what the {bound.tier} carry", by)
+    others = beside_maximum(task, cells, maximum, bound)
     return replace(asked, evidence=lambda alpha: asked.evidence(alpha) + others), bound
-
-
-def _below_text(task: Task, cells: Sequence[CellReadings], maximum: Maximum, against: float) -> str:
-    """Series that stop below the maximum that a claim is about, and why: ``; 8 workers stop at 61 % of it, where the workers limit``."""
-    parts = []
-    for stop in stops_of(task):
-        own = [cell for one in stop.series for cell in one.cells]
-        if not stop.shown or any(cell not in cells or cell in maximum.cells for cell in own):
-            continue
-        share = number(100.0 * stop.maximum.throughput / against, 0)
-        limit = f", where the {stop.limit.station} limit" if stop.limit.station else ""
-        parts.append(f"{stop.names} stop at {share} % of it{limit}")
-    return "".join(f"; {one}" for one in parts)
 
 
 def _levels_against(task: Task, cells: Sequence[CellReadings], against: float) -> dict[CellReadings, Estimate]:

@@ -517,10 +517,11 @@ def _said(one: Confirmed, station: str = "", place: _Place | None = None) -> str
     )
     if one.verdict == NO_DATA:
         return f"Not confirmed by a run of its own with {one.changed_text}: {one.evidence}."
+    tried = f"{one.changed_text}{one.levels_text}"
     if another and one.verdict == NOT_CONFIRMED:
-        return f"As expected where the {station} limit, {one.changed_text} change less{at} than they would if they limited: {one.evidence}."
+        return f"As expected where the {station} limit, {tried} change less{at} than they would if they limited: {one.evidence}."
     other = f" (this is another station than the {station})" if another else ""
-    return f"Runs with {one.changed_text}{at}{other}: {one.verdict}; {one.evidence}.{_used_before(one)}{_against_plateau(one, place)}"
+    return f"Runs with {tried}{at}{other}: {one.verdict}; {one.evidence}.{_used_before(one)}{_against_plateau(one, place)}"
 
 
 def _used_before(one: Confirmed) -> str:
