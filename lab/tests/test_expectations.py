@@ -6,6 +6,7 @@ import math
 import re
 import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -16,9 +17,9 @@ from pydantic import ValidationError
 
 from synthetic_whole import Truth, write_whole
 from weir_lab.bench.sweep.sets import take_files
-from weir_lab.design.whole.sets import ExpectedCurve, Hypothesis, More, PublishedSource
+from weir_lab.design.whole.sets import ExpectedCurve, Hypothesis, More, PublishedSource, load_set
 from weir_lab.errors import ReportError
-from weir_lab.report.common import Task
+from weir_lab.report.common import Task, series_of
 from weir_lab.report.numbers.comparing import cell_key, model_of
 from weir_lab.report.numbers.readings import CellReadings, read_cells
 from weir_lab.report.oracles import read_table
@@ -26,6 +27,7 @@ from weir_lab.report.page.blocks import Figure, Table, Text, Value
 from weir_lab.report.page.html import html_page, markdown_page
 from weir_lab.report.sections.claims.asked import Asked, Known, response_of
 from weir_lab.report.sections.claims.shapes import SHAPE_RULES
+from weir_lab.report.sections.comparisons.drawn import printed_lines
 from weir_lab.report.sections.comparisons.summaries import its_cell, studied_clients, study_tables
 from weir_lab.report.sets import Sources, assemble, verify, write_report
 from weir_lab.theory.linear import Within, judge_all
@@ -564,6 +566,23 @@ def test_a_law_on_requests_inside_gives_the_clients_that_a_study_did_print() -> 
     assert rows
     for printed in rows.values():
         assert studied_clients(cells, printed) == int(printed["clients"])
+
+
+def test_a_printed_maximum_is_drawn_at_the_clients_that_the_table_gives_it(folder: Path) -> None:
+    """Points of S3's full system stood where our means are largest, beside a table that has its clients."""
+    spec = next(one for one in load_set(folder / "studies" / "small.set.toml").sections if one.name == "full")
+    task = Task(spec, (read_cells("t-full.toml", folder / "t-full"),), (), "S3")
+    group = series_of(task)
+    (line,) = printed_lines(task, group)
+    # 8,300/s times the 14.12 ms that it printed of the proxies are 117 requests, 12,900/s times 8.4 ms are 108: 192 is our next level.
+    law = "at its 192 clients, by Little's law from what it printed"
+    assert [(one.x, one.y, one.note) for one in line.marks] == [
+        (192.0, 8300.0, f"8 workers, {law}"),
+        (192.0, 12900.0, f"64 workers, {law}"),
+    ]
+    # Where no level of ours has that many clients, nothing better is known than before.
+    (line,) = printed_lines(task, [replace(one, cells=one.cells[:-1]) for one in group])
+    assert {one.note for one in line.marks} == {f"{workers} workers, where our mean is largest" for workers in (8, 64)}
 
 
 def test_a_report_with_expectations_is_verified_from_its_records(folder: Path) -> None:

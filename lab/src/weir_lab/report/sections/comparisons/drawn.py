@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from weir_lab.report.common import PRINTED, by_workload
 from weir_lab.report.numbers.published import Printed, printed_maxima
 from weir_lab.report.page.charts import Line, Mark
+from weir_lab.report.sections.comparisons.summaries import reckoned_clients
 from weir_lab.theory.units import number
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ def printed_of(task: Task) -> list[Printed]:
 def printed_lines(task: Task, group: Sequence[Series]) -> list[Line]:
     """What the study printed for these series, at our speed: a point at its clients where it printed them.
 
-    Else one level for all, or a point for each where our largest mean stands.
+    Else one level for all, or a point for each: at the clients that follow from what else it printed (`reckoned_clients`), as in the table
+    of its summary, or where our largest mean stands.
     """
     found: list[tuple[Series, CellReadings, Printed]] = []
     for one in group:
@@ -47,10 +49,13 @@ def printed_lines(task: Task, group: Sequence[Series]) -> list[Line]:
     marks: dict[Mark, None] = {}
     for one, cell, printed in found:
         clients = printed.clients_of(one.cells) if one.over == "clients" else None
-        if clients is None:
-            marks[Mark(one.x(cell), printed.throughput * speed, note=f"{one.name}, where our mean is largest")] = None
-        else:
-            marks[Mark(float(clients), printed.throughput * speed, note=f"{one.name}, at its {clients} clients")] = None
+        reckoned = reckoned_clients(task, one.cells) if one.over == "clients" and clients is None else None
+        place, where = one.x(cell), "where our mean is largest"
+        if clients is not None:
+            place, where = float(clients), f"at its {clients} clients"
+        elif reckoned is not None:
+            place, where = float(reckoned), f"at its {reckoned} clients, by Little's law from what it printed"
+        marks[Mark(place, printed.throughput * speed, note=f"{one.name}, {where}")] = None
     return [Line(name, tuple(marks), PRINTED, "points")]
 
 

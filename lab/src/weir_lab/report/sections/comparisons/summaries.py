@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from weir_lab.report.numbers.readings import CellReadings, Reading
     from weir_lab.report.page.blocks import Entry
 
-__all__ = ["its_cell", "studied_clients", "study_tables"]
+__all__ = ["its_cell", "reckoned_clients", "studied_clients", "study_tables"]
 
 _BY_PROXIES, _BY_WORKERS = "max_throughput_middleware", "max_throughput_full_system"
 _COUNTS = {"1": "one middleware", "2": "two middlewares"}
@@ -109,11 +109,7 @@ def _by_proxies(task: Task, proxies: str) -> Table:
 
 
 def _by_workers(task: Task) -> Table:
-    theirs_by_workers: dict[int, dict[str, str]] = {}
-    for row in read_table(_BY_WORKERS):
-        if row["study"] == task.label:
-            known = theirs_by_workers.setdefault(int(row["worker_threads"]), {})
-            known |= {row["quantity"]: row["value"], _PER_THREAD: row[_PER_THREAD]}
+    theirs_by_workers = _theirs_by_workers(task)
     workers = sorted(theirs_by_workers)
     measured = {number: _with_workers(task, number) for number in workers}
     cells = {number: _maximum(task, measured[number]) for number in workers}
@@ -147,6 +143,25 @@ def _by_workers(task: Task) -> Table:
         ("Quantity", "Whose", *(f"{number} workers" for number in workers), "Known error of the study"),
         tuple(rows),
     )
+
+
+def _theirs_by_workers(task: Task) -> dict[int, dict[str, str]]:
+    """What the study printed of the full system, by workers per proxy."""
+    found: dict[int, dict[str, str]] = {}
+    for row in read_table(_BY_WORKERS):
+        if row["study"] == task.label:
+            known = found.setdefault(int(row["worker_threads"]), {})
+            known |= {row["quantity"]: row["value"], _PER_THREAD: row[_PER_THREAD]}
+    return found
+
+
+def reckoned_clients(task: Task, cells: Sequence[CellReadings]) -> int | None:
+    """At how many clients the study had its maximum with the workers of these cells, where it printed maxima by workers; else None."""
+    workers = {cell.settings.workers for cell in cells}
+    if len(workers) != 1 or not any(source.table == _BY_WORKERS for source in task.spec.published):
+        return None
+    printed = _theirs_by_workers(task).get(workers.pop() or 0)
+    return None if printed is None else studied_clients(cells, printed)
 
 
 def _maxima(task: Task) -> dict[str, CellReadings]:
