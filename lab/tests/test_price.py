@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 # A request and its reply are each 1.75 ms on their way into a proxy.
-TESTBED = SimpleNamespace(machines=[SimpleNamespace(name="proxy-0", delay_ms=1.75)])
+TESTBED = SimpleNamespace(machines=[SimpleNamespace(name="proxy-0", delay_ms=1.75)], awake_took_time=False)
 
 
 def series(name: str, path: RequestPath, rates: Mapping[int, float], **others: Any) -> Series:
@@ -93,6 +93,20 @@ def test_what_a_proxy_costs_is_said_at_the_fewest_clients_and_at_the_maximum(mon
     assert round(changes[0], 6) == 100.0
     assert isinstance(figure, Figure)
     assert [panel.title for panel in figure.panels] == ["writes: throughput", "writes: response time"]
+
+
+def test_sections_whose_loops_took_cpu_time_from_one_alone_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of S3 two proxies stood beside one and direct access, whose machines lost time to the loop that keeps cores awake."""
+    direct, proxied = series("direct", RequestPath.DIRECT, DIRECT), series("proxied", RequestPath.PROXY, PROXIED)
+    monkeypatch.setattr(direct.sweep, "testbed", SimpleNamespace(machines=[], awake_took_time=True))
+    text, *_ = blocks(monkeypatch, proxied, direct)
+    assert text.points[-1] == (
+        "In the runs of direct alone the loop that keeps cores awake took CPU time from the machines: where no link is full, a part of "
+        "what they differ by from the others is that."
+    )
+    monkeypatch.setattr(proxied.sweep, "testbed", SimpleNamespace(machines=[], awake_took_time=True))
+    text, *_ = blocks(monkeypatch, proxied, direct)
+    assert not any("awake" in point for point in text.points)
 
 
 def test_sections_that_differ_in_more_than_proxies_are_not_held_against_each_other(

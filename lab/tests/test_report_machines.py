@@ -8,8 +8,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from synthetic import write_sweep
+from weir_lab.report.numbers.comparing import loops_text
 from weir_lab.report.numbers.readings import read_cells
-from weir_lab.report.sets.machines import machine_details, machine_facts
+from weir_lab.report.sets.machines import awake_limits, machine_details, machine_facts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,3 +53,27 @@ def test_two_machines_are_counted_and_held_against_each_other(tmp_path: Path) ->
     (line,) = machine_details(sweeps)
     assert f"In {len(sweeps[0].cells)} cells with runs of both, throughput on machine 2 is 0." in line
     assert 0.45 < float(line.split("throughput on machine 2 is ")[1].split()[0]) < 0.55
+
+
+def test_sweeps_whose_machines_lost_time_to_the_loop_are_named_where_others_lost_none() -> None:
+    """Of S3's 15 sweeps four had a loop that gives way, and the page spoke of all of them, and compared both kinds without a word."""
+
+    def sweep(name: str, *, took: bool) -> Any:
+        return SimpleNamespace(folder=SimpleNamespace(name=name), testbed=SimpleNamespace(awake_took_time=took))
+
+    slow, slower, fast = sweep("s3-2.1", took=True), sweep("s3-3.1", took=True), sweep("s3-3.2", took=False)
+    (limit,) = awake_limits([slow, slower, fast])
+    assert limit.startswith(
+        "In the runs of s3-2.1, s3-3.1 the loop that kept cores awake took CPU time from the machines: rates are"
+    )
+    (limit,) = awake_limits([slow, slower])
+    assert limit.startswith("The loop that kept cores awake took CPU time")
+    assert awake_limits([fast]) == ()
+    assert loops_text([slow, slower, fast]).startswith(
+        " In the runs of s3-2.1, s3-3.1 alone the loop that keeps cores awake took"
+    )
+    assert loops_text([slow, slower]) == loops_text([fast]) == loops_text([]) == ""
+    # What was made without a testbed of its own has no such loop.
+    assert "In the runs of s3-2.1 alone" in loops_text(
+        [slow, cast("Any", SimpleNamespace(folder=fast.folder, testbed=None))]
+    )

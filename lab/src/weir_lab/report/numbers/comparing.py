@@ -17,9 +17,9 @@ from weir_lab.report.numbers.readings import Reading
 from weir_lab.theory.linear import Change, LayoutError, LogModel, MeasuredRun, interval_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from weir_lab.report.numbers.readings import CellReadings
+    from weir_lab.report.numbers.readings import CellReadings, SweepReadings
     from weir_lab.theory.stats import Interval
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "changes_between",
     "equal_speed",
     "level_of",
+    "loops_text",
     "model_of",
     "outside_of",
     "response_of",
@@ -176,3 +177,15 @@ def equal_speed(cells: Sequence[CellReadings]) -> LogModel | None:
     if len(read) < 2 or any(run.slowness_ns() is None for cell in read for run in cell.runs):
         return None
     return model_of(read, throughput_of, with_yardstick=True)
+
+
+def loops_text(sweeps: Iterable[SweepReadings]) -> str:
+    """Of sweeps that are held against each other, those whose loop that keeps cores awake took CPU time; empty where all are alike."""
+    took = {one.folder.name: one.testbed is not None and one.testbed.awake_took_time for one in sweeps}
+    if len(set(took.values())) < 2:
+        return ""
+    slowed = ", ".join(name for name, slow in took.items() if slow)
+    return (
+        f" In the runs of {slowed} alone the loop that keeps cores awake took CPU time from the machines: where no link is full, a part of "
+        "what they differ by from the others is that."
+    )

@@ -19,7 +19,7 @@ from weir_lab.report.common import (
     unit_of,
     with_tables,
 )
-from weir_lab.report.numbers.comparing import changes_between, throughput_of
+from weir_lab.report.numbers.comparing import changes_between, loops_text, throughput_of
 from weir_lab.report.numbers.readings import operation_s
 from weir_lab.report.numbers.stations import usages
 from weir_lab.report.oracles import read_table
@@ -354,7 +354,7 @@ def _comparison(task: Task, modes: dict[str, list[CellReadings]]) -> Table:
         f"{task.spec.name}-comparison",
         f"Exploratory: gets over their keys, by mode, with 95 % intervals over runs.{_sets_text(modes)} Change: of the mean response time "
         "from whole to sharded at the same size, from the linear model of all cells, with 95 % intervals that hold together for all sizes; "
-        "shown: without 0.",
+        f"shown: without 0.{loops_text([*task.sweeps, *task.beside])}",
         ("Mode", "Keys", "Gets (ms)", "X (requests/s)", "Keys (keys/s)", "SETs (ms)", "Change (%)", "Shown", "Runs"),
         tuple(rows),
     )

@@ -38,7 +38,7 @@ from weir_lab.report.sections.claims import (
     with_expected,
 )
 from weir_lab.report.sections.comparisons import beside, overhead, price
-from weir_lab.report.sets.machines import machine_details, machine_facts
+from weir_lab.report.sets.machines import awake_limits, machine_details, machine_facts
 from weir_lab.report.sets.quotas import quota_check, quota_limits
 from weir_lab.report.sets.results import CHANGED, confirmed_text, results_of, single_text
 from weir_lab.report.sets.system import system_section
@@ -161,7 +161,7 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
         limits=(
             _made(whole, list(readings.values()), single_text(tasks)),
             *quota_limits(checks, study_set.limiting.get("all", ())),
-            *_awake_limits(list(readings.values())),
+            *awake_limits(list(readings.values())),
         ),
         details=(
             *others,
@@ -522,16 +522,6 @@ def _scale_texts(sweeps: Sequence[SweepReadings]) -> list[str]:
         f"are {1.0 / speed:.3g} times as long. Rates and times are as measured, unless a table says that they are at the study's speed "
         f"(rates divided by {speed:g}, times multiplied by {speed:g})."
     ]
-
-
-def _awake_limits(sweeps: list[SweepReadings]) -> tuple[str, ...]:
-    """That the testbed itself took part of what machines were to have."""
-    if not any(one.testbed is not None and one.testbed.awake_took_time for one in sweeps):
-        return ()
-    return (
-        "The loop that kept cores awake took CPU time from the machines: rates are lower than they could be where workers or CPU quotas "
-        "limit, and waiting times longer.",
-    )
 
 
 def _gates_lines(sweeps: list[SweepReadings]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""On which machines a report's runs were made, and whether these agree: `machine_facts`, `machine_details`."""
+"""On which machines a report's runs were made, and whether these agree: `machine_facts`, `machine_details`, `awake_limits`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from weir_lab.report.numbers.readings import CellReadings, Reading, SweepReadings
 
-__all__ = ["machine_details", "machine_facts"]
+__all__ = ["awake_limits", "machine_details", "machine_facts"]
 
 _Machine = tuple[tuple[str, str], ...]
 
@@ -57,6 +57,18 @@ def machine_details(sweeps: Sequence[SweepReadings]) -> tuple[str, ...]:
             f"on the first (median; nine tenths of the cells lie between {number(low, 3)} and {number(high, 3)})."
         )
     return (" ".join(lines),)
+
+
+def awake_limits(sweeps: Sequence[SweepReadings]) -> tuple[str, ...]:
+    """That the testbed itself took part of what machines were to have, and in which sweeps if not in all."""
+    slowed = [one.folder.name for one in sweeps if one.testbed is not None and one.testbed.awake_took_time]
+    if not slowed:
+        return ()
+    where = "The loop" if len(slowed) == len(sweeps) else f"In the runs of {', '.join(slowed)} the loop"
+    return (
+        f"{where} that kept cores awake took CPU time from the machines: rates are lower than they could be where workers or CPU quotas "
+        "limit, and waiting times longer.",
+    )
 
 
 def _counts(sweeps: Sequence[SweepReadings]) -> Counter[_Machine]:

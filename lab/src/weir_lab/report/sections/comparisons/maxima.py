@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from weir_lab.design import RequestPath
 from weir_lab.report.common import OF_PROXIES, level_value, speed_note
-from weir_lab.report.numbers.comparing import cell_key, model_of, response_of, throughput_of
+from weir_lab.report.numbers.comparing import cell_key, loops_text, model_of, response_of, throughput_of
 from weir_lab.report.numbers.maxima import Maximum, maximum_of, with_fewer
 from weir_lab.report.numbers.stations import FULL, tightest_of
 from weir_lab.report.page.blocks import Table, Value
@@ -87,7 +87,8 @@ def fewer_table(task: Task, lines: Sequence[Series]) -> Table | None:
         "Fewer clients than the study measured: a sweep of ours, which has the first level on the study's plateau, too (or its fewest "
         "clients, where the knee has a bracket without these runs). What a level reaches of that one, with blocks taken out, has its 95 % "
         "interval alone. The bracket of the knee ends at the fewest that are shown to reach it but for "
-        f"{task.margins.maximum:g} %, with all between, and begins at the last that is shown to lie below.",
+        f"{task.margins.maximum:g} %, with all between, and begins at the last that is shown to lie below."
+        f"{loops_text([*task.fewer, *dict.fromkeys(one.sweep for one in lines)])}",
         ("Workload", "Series", "Clients", "X (requests/s)", "Of X with the most of these (%)", "Runs"),
         tuple(rows),
         folded=True,
@@ -150,7 +151,7 @@ def maxima_table(task: Task, lines: Sequence[Series]) -> Table:
         "highest, with its 95 % interval; clients are the fewest on it. Levels with one run are not judged, and series with enough runs "
         "are judged by these alone. Where levels at the far end fall off, the plateau is that of the others, and the fall is named. Where "
         "the data cannot tell, the largest mean stands here, which is too large by chance. "
-        f"{note}{speed_note(speed)}",
+        f"{note}{speed_note(speed)}{loops_text(dict.fromkeys(one.sweep for one in lines))}",
         (
             "Workload",
             "Series",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from weir_lab.design import RequestPath
 from weir_lab.report.common import Task, level_value, with_tables
-from weir_lab.report.numbers.comparing import change_between, response_of, throughput_of
+from weir_lab.report.numbers.comparing import change_between, loops_text, response_of, throughput_of
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Table, Text, Value
 from weir_lab.theory.stats import FALSE_DISCOVERIES, benjamini_hochberg
@@ -20,7 +20,7 @@ from weir_lab.theory.units import count_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from weir_lab.report.numbers.readings import CellReadings, Reading
+    from weir_lab.report.numbers.readings import CellReadings, Reading, SweepReadings
     from weir_lab.report.page.blocks import Block, Entry
     from weir_lab.theory.linear import Change
 
@@ -110,7 +110,7 @@ def build(task: Task) -> list[Block]:
         f"{task.spec.name}-overhead",
         "From direct access to the proxy at the same clients per server, with 95 % intervals for each change alone where both cells "
         "have two runs. Exploratory: of the changes that are called shown at most 5 % is wrong (Benjamini and Hochberg). The study "
-        "printed ratios as overheads; its changes are computed from its own numbers.",
+        f"printed ratios as overheads; its changes are computed from its own numbers.{loops_text(_held_against(task, lines))}",
         (
             *("Compared", "Response", "Direct", "Through the proxy", "Change (%)", "Shown"),
             *("Study, change (%)", "Study printed (%)"),
@@ -166,6 +166,12 @@ def _pairs(cells: Sequence[CellReadings]) -> list[_Pair]:
         and (_folder(one) == _folder(other) or not {_folder(one), _folder(other)} & both)
     ]
     return [pair for pair in found if pair.alike] + [pair for pair in found if not pair.alike][:1]
+
+
+def _held_against(task: Task, lines: Sequence[_Line]) -> list[SweepReadings]:
+    """Sweeps whose cells are held against those of another."""
+    cells = [cell for line in lines if not line.pair.alike for cell in (line.pair.direct, line.pair.proxied)]
+    return [sweep for sweep in task.sweeps if any(cell in sweep.cells for cell in cells)]
 
 
 def _folder(cell: CellReadings) -> str:

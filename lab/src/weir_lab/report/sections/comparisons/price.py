@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from weir_lab.design import RequestPath
 from weir_lab.report.common import by_workload, figure, level_text, level_value, line_over, method, series_of
-from weir_lab.report.numbers.comparing import response_of, throughput_of
+from weir_lab.report.numbers.comparing import loops_text, response_of, throughput_of
 from weir_lab.report.numbers.maxima import listed, maximum_of
 from weir_lab.report.numbers.stations import bottleneck, usages
 from weir_lab.report.page.blocks import Table, Text, Value
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from weir_lab.report.common import Series, Task
     from weir_lab.report.numbers.maxima import Maximum
-    from weir_lab.report.numbers.readings import CellReadings
+    from weir_lab.report.numbers.readings import CellReadings, SweepReadings
     from weir_lab.report.page.blocks import Block, Entry, Figure
 
 __all__ = ["price_blocks"]
@@ -51,6 +51,8 @@ def price_blocks(task: Task, earlier: Sequence[Task]) -> list[Block]:
     if not ways:
         return []
     points = tuple(point for workload, found in ways.items() for point in _points(workload, found))
+    loops = loops_text(_sweeps(ways)).strip()
+    points = (*points, *([loops] if loops else []))
     drawn = _figure(task, ways)
     return [Text("What the proxies cost:", points), _table(task, ways), *([drawn] if drawn is not None else [])]
 
@@ -238,5 +240,9 @@ def _figure(task: Task, by_workload_: dict[str, list[_Way]]) -> Figure | None:
             ("response time", "Response time (ms)", 1),
         ):
             panels.append(Panel(f"{workload}: {title}", axis, Axis(label), tuple(one[place] for one in lines)))
-    sweeps = tuple(dict.fromkeys(one.series.sweep for ways in by_workload_.values() for one in ways))
-    return figure(task, "price", "Directly and through proxies", panels, method(cells), sweeps)
+    return figure(task, "price", "Directly and through proxies", panels, method(cells), _sweeps(by_workload_))
+
+
+def _sweeps(by_workload_: dict[str, list[_Way]]) -> tuple[SweepReadings, ...]:
+    """Those that are held against each other."""
+    return tuple(dict.fromkeys(one.series.sweep for ways in by_workload_.values() for one in ways))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weir_lab.report.common import figure, level_value, mark, method
-from weir_lab.report.numbers.comparing import response_of, throughput_of
+from weir_lab.report.numbers.comparing import loops_text, response_of, throughput_of
 from weir_lab.report.page.blocks import Table, Text, Value
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Look, Mark, Panel
 from weir_lab.report.sections.models.open_stations import HEAVY_CLIENTS, LIGHT_CLIENTS
@@ -212,6 +212,7 @@ def stations_table(task: Task, fits: Sequence[LayoutFit]) -> Table | None:
                 rows += _station_rows(fit, fit.fitted, one)
     if not rows:
         return None
+    loops = loops_text(dict.fromkeys(fit.layout.sweep for fit in fits))
     return Table(
         f"{task.spec.name}-stations",
         f"Stations of the fitted networks at light and heavy load ({LIGHT_CLIENTS} and {HEAVY_CLIENTS} clients, or the fewest and the "
@@ -219,7 +220,7 @@ def stations_table(task: Task, fits: Sequence[LayoutFit]) -> Table | None:
         "throughput that was measured times what a request took in this very cell. Delays are those that were built and what "
         "was fitted on top; links whose bytes were counted keep bytes over rate. Of servers that are asked all at "
         "once each is visited, and the time of one counts. Requests there are those of product form: where a simulation predicts the "
-        "cell, they need not add up to N.",
+        f"cell, they need not add up to N.{f' Each layout is fitted and checked on one sweep.{loops}' if loops else ''}",
         (
             "Layout", "N", "Station", "Devices", "Servers each", "V", "S (ms)", "D (ms)", "Utilization predicted (%)",
             "Utilization counted (%)", "Requests there",
