@@ -414,18 +414,22 @@ def _growth(first: CellReadings, last: CellReadings) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class _Sent:
-    """What the clients of a cell send at most, because no request is answered sooner than in ``least_s``; per second."""
+    """What the clients of a cell send at most, because no request is answered sooner than in ``least_s``; per second.
+
+    ``built``: by what was built alone, without the time that other links, CPUs and workers take of a request.
+    """
 
     clients: int
     least_s: float
     per_s: float
+    built: bool = False
 
 
 def _sent_by_clients(place: _Place, usage: Usage) -> _Sent | None:
     """By the shortest mean response time of the curve, less half of what a request takes of a station that gets twice as fast.
 
-    Where the cell has that time itself, by the delays that were built in, and half of what the station takes. None without a curve; and,
-    where the cell has it itself, without delays.
+    Where the cell has that time itself, by the delays that were built in, and half of what the station takes: sending over other links is
+    not in it, since a burst passes them at once after a pause. None without a curve; and, where the cell has it itself, without delays.
     """
     if place.line is None:
         return None
@@ -440,7 +444,8 @@ def _sent_by_clients(place: _Place, usage: Usage) -> _Sent | None:
         least_s = fastest.mean_response_s - taken_s / 2.0
     if least_s <= 0.0:
         return None
-    return _Sent(settings.clients, least_s, settings.population / (least_s + settings.think_time_s))
+    per_s = settings.population / (least_s + settings.think_time_s)
+    return _Sent(settings.clients, least_s, per_s, built=fastest is place.cell)
 
 
 def _delays_s(place: _Place) -> float:
@@ -500,10 +505,16 @@ def _twice(
     if few is not None:
         return (
             f"{reported}: {count_text(few.clients, 'client')} send no more, as a request takes about {number(1e3 * few.least_s, 2)} ms "
-            "then.",
+            f"then.{_left_out(own) if few.built else ''}",
             bound,
         )
     return (f"{reported}, where the {nearest} are full." if limited else f"{reported}."), bound
+
+
+def _left_out(own: Usage) -> str:
+    """What a least time is made of that was not measured, and what is not in it."""
+    half = "" if own.holds else f" and half of its time at the {own.station} now"
+    return f" That is the delays that were built{half}; sending over other links is left out."
 
 
 def _said(one: Confirmed, station: str = "", place: _Place | None = None) -> str:
@@ -521,7 +532,9 @@ def _said(one: Confirmed, station: str = "", place: _Place | None = None) -> str
     if another and one.verdict == NOT_CONFIRMED:
         return f"As expected where the {station} limit, {tried} change less{at} than they would if they limited: {one.evidence}."
     other = f" (this is another station than the {station})" if another else ""
-    return f"Runs with {tried}{at}{other}: {one.verdict}; {one.evidence}.{_used_before(one)}{_against_plateau(one, place)}"
+    return (
+        f"Runs with {tried}{at}{other}: {one.verdict}; {one.evidence}.{_used_before(one)}{_against_plateau(one, place)}"
+    )
 
 
 def _used_before(one: Confirmed) -> str:
