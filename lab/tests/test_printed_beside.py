@@ -289,7 +289,10 @@ def test_of_two_limits_a_level_above_the_upper_one_decides_where_no_maximum_is_s
 
     verdict, evidence = answer(1_000.0)
     assert verdict == "does not hold", evidence
-    assert "and the maximum is no less; it holds within 90 to 110 %" in evidence
+    assert (
+        "the maximum is no less; it holds within 90 to 110 %, and this one level above the upper limit decides"
+        in evidence
+    )
     # It may lie anywhere above the largest level.
     assert answer(1e6)[0] == answer(sweep.cells[-1].mean_throughput)[0] == "cannot tell"
 

@@ -164,7 +164,7 @@ def _asked_of_maximum(
             return (
                 f"throughput at {cell_words(cell)}, {rate(cell.mean_throughput)} requests/s, is {number(middle, 1)} % "
                 f"({number(ends[0], 1)} to {number(ends[1], 1)}) of {what} ({whole}), and the maximum is no less; it holds "
-                f"{_limits_text(low, high)}"
+                f"{_limits_text(low, high)}{'' if one_limit else ', and this one level above the upper limit decides'}"
             )
         if ratio is None or not (maximum.shown or question.may_be_more):
             return f"the maximum cannot be decided: {maximum.text}"
