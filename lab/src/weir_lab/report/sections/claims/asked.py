@@ -143,14 +143,17 @@ def _with_them(factor: str, pair: Pair) -> str:
 
 
 def _spread_text(found: Compared, value: Callable[[Reading], float | None], percent: float) -> str:
-    """``; over these pairs it changes by −1.9 to +63 %, by more than 5 % in 1 of them``: a mean says little where they differ."""
+    """``; over these pairs plain means change by −1.9 to +63 %, by more than 5 % in 1 of them``: a mean says little where they differ.
+
+    Plain means have in them what the runs of a block have in common; the change before has it taken out.
+    """
     if len(found.pairs) < 2:
         return ""
     changes = []
     for pair in found.pairs:
         base, other = (cell.of(value) for cell in (pair.base, pair.other))
         changes.append(100.0 * ((sum(other) / len(other)) / (sum(base) / len(base)) - 1.0))
-    return f"; over these pairs it changes by {spread_text(changes, percent)}"
+    return f"; over these pairs plain means change by {spread_text(changes, percent)}"
 
 
 def _steps_text(
