@@ -133,6 +133,19 @@ def test_every_known_error_of_a_study_stands_in_a_section(name: str) -> None:
     assert named == {row["location"] for row in read_table("known_errors") if row["study"] == name.upper()}
 
 
+@pytest.mark.parametrize("name", ["s3", "s5"])
+def test_no_conclusion_is_credited_to_a_study_that_did_not_draw_it(name: str) -> None:
+    """Neither looked at the proxies' links, and S5 compared no sizes of multi-gets: such sentences are ours."""
+    sections = {section.name: section for section in load_set(STUDIES / f"{name}.set.toml").sections}
+    assert all("proxies' links" not in one.claim for one in sections["full-system"].claims)
+    ours = {one.name: one for one in sections["full-system"].hypotheses if one.from_ == "ours"}
+    limit = ours[f"{name}-h-full-limit"]
+    assert limit.rule == "not_reaches"
+    assert limit.study_found
+    pays = [one.name for one in sections["multigets"].claims if one.rule == "sharding_pays"]
+    assert pays == {"s3": ["s3-sharding"], "s5": []}[name]
+
+
 @pytest.mark.parametrize("name", known_sets(STUDIES))
 def test_claims_have_rules_and_settings_and_printed_tables_can_be_read(name: str) -> None:
     study_set = load_set(STUDIES / f"{name}.set.toml")
