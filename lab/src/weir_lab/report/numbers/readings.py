@@ -149,18 +149,15 @@ class Reading:
 
     def stage_times(self, operation: str, stage: str) -> Histogram | None:
         """Times in one stage of one operation."""
-        now, before = self._stage(operation, stage)
-        if now is None:
-            return None
-        later = now.decoded(f"{self.name}, {operation}.{stage}")
-        earlier = before.decoded(f"{self.name}, {operation}.{stage}, before") if before is not None else None
-        times = later - earlier if later is not None and earlier is not None else later
-        return times.coarser(STAGE_DIGITS) if times is not None else None
+        return self._between(*self._stage(operation, stage), f"{operation}.{stage}")
 
-    @property
-    def proxy_times(self) -> Histogram | None:
-        """Whole times in the proxy of all operations."""
-        return self.proxy.total.coarser(STAGE_DIGITS) if self.proxy and self.proxy.total else None
+    def proxy_times_of(self, operation: str) -> Histogram | None:
+        """Whole times in the proxy of one operation."""
+        before, after = (
+            found.total if one is not None and (found := one.operations.get(operation)) is not None else None
+            for one in (self.run.before, self.run.after)
+        )
+        return self._between(after, before, f"{operation}.total")
 
     def cores(self, role: Role) -> float | None:
         """Cores that a role kept busy."""
@@ -238,6 +235,15 @@ class Reading:
         """Share of this machine's CPU time that programs used which are no part of the run; ``None`` where nobody looked at them."""
         cpu = self.run.cpu
         return cpu.other_share if cpu and cpu.others_ns is not None else None
+
+    def _between(self, now: Distribution | None, before: Distribution | None, where: str) -> Histogram | None:
+        """What was recorded since the earlier snapshot."""
+        if now is None:
+            return None
+        later = now.decoded(f"{self.name}, {where}")
+        earlier = before.decoded(f"{self.name}, {where}, before") if before is not None else None
+        times = later - earlier if later is not None and earlier is not None else later
+        return times.coarser(STAGE_DIGITS) if times is not None else None
 
     def _stage(self, operation: str, stage: str) -> tuple[Distribution | None, Distribution | None]:
         def of(snapshot_operations: dict[str, object] | None) -> Distribution | None:
