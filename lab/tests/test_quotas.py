@@ -83,6 +83,14 @@ def test_a_tier_that_may_limit_and_has_room_is_not_said_to_limit(tmp_path: Path)
 def test_where_every_tier_keeps_below_the_page_says_so_and_without_quotas_nothing(tmp_path: Path) -> None:
     report = made(tmp_path / "wide", 'all = ["proxy"]', {**QUOTAS, "client-0": 0.5})
     assert any("every tier that should not limit used at most 70 %" in one for one in report.limits)
+    assert not any("no finding of its own" in one for one in report.limits)
+    # S3 and S5 named workers, and here links limit: quotas were not chosen so that the same limits.
+    report = made(tmp_path / "room", "all = []", {**QUOTAS, "client-0": 0.5, "proxy-0": 0.8})
+    said = [one for one in report.limits if one.startswith("CPU quotas give every tier room, whatever limited")]
+    assert [one.endswith("follows from what was built, and is no finding of its own.") for one in said] == [True]
+    (system,) = [one for one in report.sections if one.name == "system"]
+    (machines,) = [one for one in system.blocks if isinstance(one, Table) and one.name == "system-machines"]
+    assert "every other has room, whatever limited in the study" in machines.caption
     report = made(tmp_path / "none", "all = []", {})
     assert not any("quota" in one for one in report.limits)
     assert not any(isinstance(one, Table) and "quotas" in one.name for part in report.sections for one in part.blocks)

@@ -31,6 +31,8 @@ class QuotaCheck:
     table: Table
     cells: int
     high: tuple[str, ...]
+    links: bool = False
+    """Whether links were built, with rates of their own."""
 
 
 def quota_check(study_set: StudySet, task: Task) -> QuotaCheck | None:
@@ -64,7 +66,7 @@ def quota_check(study_set: StudySet, task: Task) -> QuotaCheck | None:
         tuple(rows),
         folded=not high,
     )
-    return QuotaCheck(table, len(looked), tuple(high))
+    return QuotaCheck(table, len(looked), tuple(high), links=task.first.links_built)
 
 
 def _verdict(share: float) -> str:
@@ -77,7 +79,11 @@ def quota_limits(checks: Sequence[QuotaCheck], limiting: Collection[str] = ()) -
     if not checks:
         return ()
     if not limiting:
-        return _kept_to(checks)
+        room = (
+            "CPU quotas give every tier room, whatever limited in an earlier study. What links carry was built, too: that a link limits, "
+            "where one does, follows from what was built, and is no finding of its own."
+        )
+        return (*([room] if any(check.links for check in checks) else []), *_kept_to(checks))
     tiers = listed(list(limiting))
     built_in = f"CPU quotas were chosen so that the {tiers} can limit, as in the study: where it does, that is built in, and no finding."
     return (built_in, *_kept_to(checks))

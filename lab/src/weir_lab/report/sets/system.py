@@ -285,8 +285,8 @@ def _machines(sweeps: Mapping[str, SweepReadings]) -> Table:
     return Table(
         f"{SYSTEM}-machines",
         "One machine of each tier: what it sends at most, how long what it receives is on its way, and how many CPUs it may use. "
-        "The study's are those of its study file; where the study does not say how many CPUs a machine had, they are chosen so that what "
-        "limited in the study limits here.",
+        "The study's are those of its study file. Where the study does not say how many CPUs a machine had, they are chosen: tiers that are "
+        f"to limit by their CPUs can use them up, and every other has room, whatever limited in the study.{_assumed_links(sweeps)}",
         (
             *("Tier", "Link (Mbit/s)", "Delay (ms)", "CPUs"),
             *("Study: link (Mbit/s)", "Study: delay (ms)", "Study: CPUs", "Speed", "Sweeps"),
@@ -296,6 +296,12 @@ def _machines(sweeps: Mapping[str, SweepReadings]) -> Table:
             for row, names in sorted(found.items(), key=lambda item: _TIERS.index(str(item[0][0])))
         ),
     )
+
+
+def _assumed_links(sweeps: Mapping[str, SweepReadings]) -> str:
+    """That the rates in the study's own columns are not of its own machines."""
+    assumed = any("topology.links" in one.study.assumed for one in sweeps.values())
+    return " It measured no links: rates and delays in its columns are assumed." if assumed else ""
 
 
 def _machine_row(sweep: SweepReadings, tier: str) -> tuple[Entry, ...]:
