@@ -405,6 +405,7 @@ def test_confirming_runs_confirm_what_limits_and_nothing_else(report: Report) ->
     )
     assert (runs, verdict) == ("3, 3", "yes")
     assert rows["twice the load generators"][-1] == "no"
+    assert rows["twice the server uplinks"][table.columns.index("Limits there")] == "server uplinks"
 
 
 def paragraph(report: Report, name: str) -> Text:

@@ -243,6 +243,29 @@ def test_the_summary_says_what_runs_with_a_changed_station_have_shown() -> None:
     )
 
 
+def test_a_station_that_does_not_limit_is_a_control_in_the_summary_and_no_failed_confirmation() -> None:
+    """“Twice the workers, not confirmed” was read as a confirmation that failed, where links limit and more workers have to do nothing."""
+
+    def section(title: str, *rows: tuple[str, str]) -> Any:
+        table = Table("one-confirming", "Runs of ours", ("Changed", "Limits there"), rows)
+        return SimpleNamespace(
+            title=title, conclusions={f"{CHANGED}twice the workers": "not confirmed"}, blocks=(table,)
+        )
+
+    said = confirmed_text(
+        [
+            section("One", ("twice the workers (16 to 32)", "client uplinks"), ("twice the server uplinks", "workers")),
+            section("Full", ("twice the workers", "proxy uplinks")),
+            section("Few", ("twice the workers", "workers")),
+            section("Idle", ("twice the workers", "–")),
+        ]
+    )
+    assert said.endswith(
+        ": twice the workers, less of a change than if they limited, as it has to be, in “One” (16 to 32; the client uplinks limit "
+        "there) and “Full” (the proxy uplinks limit there), not confirmed in “Few” and “Idle”."
+    )
+
+
 RISING = {1: [9.0, 9.02, 8.98], 4: [36.0, 36.1, 35.9], 16: [144.0, 143.6, 144.4], 64: [576.0, 574.0, 578.0]}
 
 

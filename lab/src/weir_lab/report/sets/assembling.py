@@ -34,6 +34,7 @@ from weir_lab.report.sections.claims import (
     confirm_set,
     confirming_table,
     judge_set,
+    limits_there,
     why,
     with_expected,
 )
@@ -307,7 +308,11 @@ def _judged(
             for hypothesis, one in zip(spec.hypotheses, itertools.islice(found, len(spec.hypotheses)), strict=True)
         )
         own = [next(confirmed) for _ in spec.more]
-        shown = [why(task, own), confirming_table(spec.name, own)] if task is not None and section.blocks else []
+        shown = (
+            [why(task, own), confirming_table(spec.name, own, limits_there(task, own))]
+            if task is not None and section.blocks
+            else []
+        )
         more = [readings[one.file, False] for one in spec.more if (one.file, False) in readings]
         cost = with_tables(price.price_blocks(task, earlier)) if task is not None and section.blocks else []
         if task is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from weir_lab.report.numbers.maxima import listed
 from weir_lab.report.sections.claims.asked import CANNOT_TELL, NO_DATA
-from weir_lab.report.sections.claims.confirming import CONFIRMED, NOT_CONFIRMED, tried_text
+from weir_lab.report.sections.claims.confirming import CONFIRMED, NOT_CONFIRMED, limits_text, tried_text
 from weir_lab.report.sections.comparisons.plateaus import ends_text, stops_of
 from weir_lab.theory.units import count_text
 
@@ -25,7 +25,14 @@ __all__ = ["CHANGED", "confirmed_text", "results_of", "single_text"]
 
 CHANGED = "runs with "
 """Before what was changed, among a section's conclusions."""
-_SAID = {CONFIRMED: CONFIRMED, NOT_CONFIRMED: NOT_CONFIRMED, CANNOT_TELL: "not decided"}
+# A station that is not the one that limits is a control: that more of it does less is no failed confirmation.
+_CONTROL = "less of a change than if they limited, as it has to be,"
+_SAID = {
+    CONFIRMED: CONFIRMED,
+    NOT_CONFIRMED: NOT_CONFIRMED,
+    CANNOT_TELL: "not decided",
+    _CONTROL: _CONTROL,
+}
 
 # Kinds of sections that have stops.
 _RESULT_KINDS = ("clients", "beside")
@@ -156,14 +163,21 @@ def _part(group: Sequence[_Found], order: Sequence[_Found]) -> str:
 
 
 def confirmed_text(sections: Sequence[Section]) -> str:
-    """``…: twice the workers, not confirmed in “One proxy” (64 to 128); half …``: what runs said in which one station was changed."""
+    """``…: twice the workers, not confirmed in “One proxy” (64 to 128); half …``: what runs said in which one station was changed.
+
+    Where another station limits, that it is *not confirmed* is as it has to be, and said so.
+    """
     found: dict[str, dict[str, list[str]]] = {}
     for section in sections:
         for name, verdict in section.conclusions.items():
             if name.startswith(CHANGED) and verdict != NO_DATA:
                 changed = name.removeprefix(CHANGED)
-                titled = f"“{section.title}”{tried_text(section.blocks, changed)}"
-                found.setdefault(changed, {}).setdefault(verdict, []).append(titled)
+                tried = tried_text(section.blocks, changed)
+                other = limits_text(section.blocks, changed) if verdict == NOT_CONFIRMED else ""
+                if other:
+                    tried = f" ({f'{tried[2:-1]}; ' if tried else ''}the {other} limit there)"
+                said = _CONTROL if other else verdict
+                found.setdefault(changed, {}).setdefault(said, []).append(f"“{section.title}”{tried}")
     if not found:
         return ""
     parts = [

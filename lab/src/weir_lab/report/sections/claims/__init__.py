@@ -18,7 +18,7 @@ contrast, of one factor changed alone, against limits that stand in the set file
 from weir_lab.report.sections.claims.confirming import Confirmed, Weighed, confirm_set, confirming_table
 from weir_lab.report.sections.claims.expected import with_expected
 from weir_lab.report.sections.claims.family import FAMILY_TEXT, RULES, Held, judge_set
-from weir_lab.report.sections.claims.why import why
+from weir_lab.report.sections.claims.why import limits_there, why
 
 __all__ = [
     "FAMILY_TEXT",
@@ -29,6 +29,7 @@ __all__ = [
     "confirm_set",
     "confirming_table",
     "judge_set",
+    "limits_there",
     "why",
     "with_expected",
 ]

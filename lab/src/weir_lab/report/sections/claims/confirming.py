@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from weir_lab.design import RequestPath
 from weir_lab.report.common import OF_PROXIES, level_value, workload_name
 from weir_lab.report.numbers.comparing import throughput_of
-from weir_lab.report.numbers.maxima import more_text
+from weir_lab.report.numbers.maxima import listed, more_text
 from weir_lab.report.numbers.stations import links_off
 from weir_lab.report.page.blocks import Table, Value
 from weir_lab.report.sections.claims.asked import CANNOT_TELL, NO_DATA, all_cells, change_text, fewest
@@ -23,7 +23,7 @@ from weir_lab.theory.linear import Answer, Estimate, Within, judge_all
 from weir_lab.theory.units import count_text, rate, signed_percent
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from weir_lab.design import Settings
     from weir_lab.design.whole.sets import More
@@ -38,6 +38,7 @@ __all__ = [
     "Weighed",
     "confirm_set",
     "confirming_table",
+    "limits_text",
     "pairs_of",
     "tried_text",
 ]
@@ -48,6 +49,8 @@ _VERDICTS = {Answer.HOLDS: CONFIRMED, Answer.DOES_NOT_HOLD: NOT_CONFIRMED, Answe
 _LIMITS = {CONFIRMED: "yes", NOT_CONFIRMED: "no"}
 # How the name of their table ends.
 _NAME = "-confirming"
+# The column of the station that is found full at the unchanged cell.
+_THERE, _NONE = "Limits there", "–"
 _TIERS = {"proxy CPU quotas": "proxy", "memcached CPU quotas": "server", "client CPU quotas": "client"}
 
 
@@ -136,8 +139,13 @@ def _links_text(change: Weighed, pairs: Sequence[Pair]) -> str:
     )
 
 
-def confirming_table(name: str, confirmed: Sequence[Confirmed]) -> Table | None:
-    """Unchanged against changed, of the section with this name; None where nothing could be held against another."""
+def confirming_table(
+    name: str, confirmed: Sequence[Confirmed], limits: Mapping[Pair, str] | None = None
+) -> Table | None:
+    """Unchanged against changed, of the section with this name; None where nothing could be held against another.
+
+    ``limits`` are the stations that are found full at unchanged cells.
+    """
     rows: list[tuple[Entry, ...]] = []
     for one in confirmed:
         if one.estimate is None:
@@ -148,6 +156,7 @@ def confirming_table(name: str, confirmed: Sequence[Confirmed]) -> Table | None:
                 (
                     f"{one.changed_text}{one.levels_text}",
                     f"{workload_name(settings)}, {count_text(settings.clients, 'client')}, {count_text(settings.servers, 'server')}",
+                    (limits or {}).get(pair) or _NONE,
                     level_value(pair.base, throughput_of, digits=0),
                     level_value(pair.other, throughput_of, digits=0),
                     f"{len(pair.base.runs)}, {len(pair.other.runs)}",
@@ -166,6 +175,7 @@ def confirming_table(name: str, confirmed: Sequence[Confirmed]) -> Table | None:
         (
             "Changed",
             "At",
+            _THERE,
             "X unchanged (requests/s)",
             "X changed (requests/s)",
             "Runs (unchanged, changed)",
@@ -179,9 +189,25 @@ def confirming_table(name: str, confirmed: Sequence[Confirmed]) -> Table | None:
 
 def tried_text(blocks: Sequence[Block], changed: str) -> str:
     """The levels that stand in a section's table beside what was changed: `` (64 to 128)``; empty where no setting was."""
-    tables = [one for one in blocks if isinstance(one, Table) and one.name.endswith(_NAME)]
-    firsts = [str(row[0]) for table in tables for row in table.rows]
+    firsts = [str(row[0]) for table in _tables(blocks) for row in table.rows]
     return next((one.removeprefix(changed) for one in firsts if one.startswith(f"{changed} (")), "")
+
+
+def limits_text(blocks: Sequence[Block], changed: str) -> str:
+    """``client uplinks``: what limits a section where this was changed, if that is another station in each row; else empty."""
+    found = [
+        str(row[table.columns.index(_THERE)])
+        for table in _tables(blocks)
+        if _THERE in table.columns
+        for row in table.rows
+        if row[0] == changed or str(row[0]).startswith(f"{changed} (")
+    ]
+    own = any(one == _NONE or changed.endswith(f" the {one}") for one in found)
+    return "" if own else listed(list(dict.fromkeys(found)))
+
+
+def _tables(blocks: Sequence[Block]) -> list[Table]:
+    return [one for one in blocks if isinstance(one, Table) and one.name.endswith(_NAME)]
 
 
 def _also_differs(confirmed: Sequence[Confirmed]) -> str:

@@ -42,10 +42,11 @@ if TYPE_CHECKING:
     from weir_lab.report.numbers.readings import CellReadings, SweepReadings
     from weir_lab.report.numbers.stations import Limit
     from weir_lab.report.sections.claims.confirming import Confirmed
+    from weir_lab.report.sections.claims.contrasts import Pair
     from weir_lab.report.sections.comparisons.plateaus import Stop
     from weir_lab.theory.fitting.devices import Twice
 
-__all__ = ["KINDS", "why"]
+__all__ = ["KINDS", "limits_there", "why"]
 
 KINDS = ("clients", "beside", "replication", "writes", "multigets", "overhead")
 """Kinds of sections in which a station is said to limit."""
@@ -118,6 +119,17 @@ def why(task: Task, confirmed: Sequence[Confirmed]) -> Text | None:
     points = [_point(place, own, task.margins, without) for place, own in places]
     points += [_said(one) for one in without]
     return Text(WHY, tuple(points)) if points else None
+
+
+def limits_there(task: Task, confirmed: Sequence[Confirmed]) -> dict[Pair, str]:
+    """The station that is full at each unchanged cell that a changed one is held against; empty where none is."""
+    sweeps = {cell: sweep for sweep in task.sweeps for cell in sweep.cells}
+    found = {}
+    for pair in (pair for one in confirmed for pair in one.pairs if pair.base in sweeps):
+        sweep = sweeps[pair.base]
+        links = sweep.study.topology.built_links if sweep.links_built else None
+        found[pair] = bottleneck(_stations(pair.base, usages(pair.base, links)), queue_grows=None).station
+    return found
 
 
 def _own(place: _Place, confirmed: Sequence[Confirmed]) -> list[Confirmed]:
