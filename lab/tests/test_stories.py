@@ -300,7 +300,7 @@ def test_a_pair_page_counts_what_its_tables_hold(root: Path) -> None:
     answered = Counter(row[-1] for name in ("concluded-apart", "concluded-rest") for row in table(report, name).rows)
     assert answered == {"alike": 1, "otherwise": 1, "not decided": 1, "other claims": 1}
     assert report.summary[0] == "S3 and S5 share 3 conclusions; on our data: 1 alike, 1 otherwise, 1 not decided."
-    assert report.summary[1] == "On 1 conclusion more the two studies claim different things about the same."
+    assert report.summary[1] == "On 1 conclusion more the two studies claim what cannot be both."
     maxima = [*table(report, "pair-maxima").rows, *table(report, "pair-maxima-others").rows]
     own = Counter(row[-1] for row in maxima if row[1] != "event engine")
     said = re.search(r"Maxima of S5, (\d+) in all of the studies' own engine: (.*?)\.", report.summary[-1])
@@ -447,6 +447,40 @@ def test_what_is_decided_in_one_study_only_is_said_with_its_name(wholes: list[Wh
     assert "1 decided on data of S5 only" in report.summary[0]
     rows = {row[0]: row[-1] for row in table(report, "concluded-rest").rows}
     assert rows["Reads are limited by the server's link."] == "decided in one only"
+
+
+def test_verdicts_at_other_levels_and_claims_that_can_both_be_true_do_not_contradict(
+    root: Path, wholes: list[Whole], tmp_path: Path
+) -> None:
+    """“Otherwise” stood beside 1 to 32 threads and 8 to 16, and “claim different things” beside sentences that can both be true."""
+
+    def paired(before: str, after: str) -> dict[str, str]:
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        other = read_whole(copied(root, "s5", folder))
+        file = other.path.parent / "studies" / "s5.set.toml"
+        assert before in file.read_text()
+        file.write_text(file.read_text().replace(before, after))
+        questions = pair_questions(wholes[0], set_of(wholes[0]), other, set_of(other))
+        return {item.one.name: item.answered for item in questions}
+
+    workers = "at = { workers = 8 }"
+    assert paired(workers, workers)["s3-full-max"] == "otherwise"
+    assert paired(workers, "at = { workers = 64 }")["s3-full-max"] == "other levels"
+    # What is printed, and margins, are no levels.
+    assert paired("value = 8000.0, percent = 5.0", "value = 8000.0, percent = 6.0")["s3-full-max"] == "otherwise"
+    slower = 'rule = "slower_with"\nargs = { factor = "replicas", operation = "set" }'
+    asked = 'rule = "change_within"\nargs = { factor = "replicas", from = 1, to = 2, low = 5.0, high = 9.0 }'
+    assert paired(slower, asked)["s3-set-slower"] == "other questions"
+    assert paired(workers, workers)["s3-write-bound"] == "other claims"
+
+
+def test_a_pair_of_one_engine_is_said_to_be_of_one_system(wholes: list[Whole]) -> None:
+    """“Each of a system of its own” is true of the studies, and was said of our runs, which are of one program."""
+    about = pair_report(*wholes).about
+    assert "Our runs of both are of one program, with its pool engine." in about
+    assert "S5 over S3 says how well runs repeat" in about
+    other = dataclasses.replace(wholes[1], testbed="hosts")
+    assert "one program" not in pair_report(wholes[0], other).about
 
 
 def test_a_pair_names_what_only_one_study_has(wholes: list[Whole]) -> None:

@@ -14,6 +14,8 @@ from weir_lab.report.sets.stories.pairing import (
     ALIKE,
     IN_ONE,
     OTHER_CLAIM,
+    OTHER_LEVELS,
+    OTHER_QUESTION,
     OTHERWISE,
     UNDECIDED,
     pair_questions,
@@ -37,7 +39,9 @@ _ALIKE = "Levels and margins are each study's own: where the sentence has none, 
 # What stands in the last column, and what it means.
 _APART = {
     OTHERWISE: "“otherwise”: the same claim, decided on data of both, with another verdict",
-    OTHER_CLAIM: "“other claims”: the studies claim different things about the same, whatever our data say",
+    OTHER_CLAIM: "“other claims”: the studies claim what cannot be both, whatever our data say",
+    OTHER_LEVELS: "“other levels”: the same claim about other levels or settings, so that both verdicts may be right",
+    OTHER_QUESTION: "“other questions”: different claims about the same, which need not contradict each other",
 }
 
 
@@ -71,26 +75,39 @@ def pair_report(one: Whole, other: Whole) -> Report:
 def _subjects(one: Whole, other: Whole) -> str:
     """What the two are about, once where it is the same."""
     if subject_of(one) == subject_of(other):
-        return f"Two studies of one design, each of a system of its own: {subject_of(one)}."
+        return f"Two studies of one design, each of a system of its own: {subject_of(one)}.{_one_program(one, other)}"
     return f"{one.label}: {subject_of(one)}. {other.label}: {subject_of(other)}."
+
+
+def _one_program(one: Whole, other: Whole) -> str:
+    """That our runs of both are of one system, where they are: the studies had one each."""
+    engines = {set_of(whole).engine for whole in (one, other)}
+    if len(engines) > 1 or (one.pace, one.testbed) != (other.pace, other.testbed):
+        return ""
+    return (
+        f" Our runs of both are of one program, with its {engines.pop()} engine. Levels and numbers of runs are each study's own; the system "
+        f"is not. So {other.label} over {one.label} says how well runs repeat, and nothing of the two systems of the studies."
+    )
 
 
 def _answer(one: Whole, other: Whole, questions: Sequence[Question], maxima: Sequence[MaximumPair]) -> list[str]:
     found = []
     for concluded, noun in ((True, "conclusion"), (False, "expectation")):
         counted = Counter(item.answered for item in questions if item.concluded == concluded)
-        differing = counted.pop(OTHER_CLAIM, 0)
+        differing, asked = counted.pop(OTHER_CLAIM, 0), counted.pop(OTHER_QUESTION, 0)
         if counted:
-            names = {ALIKE: ALIKE, OTHERWISE: OTHERWISE, UNDECIDED: UNDECIDED}
+            names = {
+                ALIKE: ALIKE,
+                OTHERWISE: OTHERWISE,
+                OTHER_LEVELS: f"decided otherwise at {OTHER_LEVELS}",
+                UNDECIDED: UNDECIDED,
+            }
             answered = _counts_text(counted, names | {IN_ONE: _in_one(one, other, questions, concluded=concluded)})
             found.append(
                 f"{one.label} and {other.label} share {count_text(counted.total(), noun)}; on our data: {answered}."
             )
-        if differing:
-            more = " more" if counted else ""
-            found.append(
-                f"On {count_text(differing, noun)}{more} the two studies claim different things about the same."
-            )
+        if differing or asked:
+            found.append(_not_the_same(differing, asked, noun, " more" if counted else ""))
     if not found:
         found.append(f"{one.label} and {other.label} share no question that was held against our data.")
     own = [pair for pair in maxima if not pair.beside] or maxima
@@ -110,6 +127,21 @@ def _answer(one: Whole, other: Whole, questions: Sequence[Question], maxima: Seq
             why = f": the runs of {slow} lost CPU time to the testbed, as “{TRUST}” says" if slow else ""
             found[-1] += f" Farthest apart: {_ratio_text(one, other, max(apart, key=_distance))}{why}."
     return found
+
+
+def _not_the_same(differing: int, asked: int, noun: str, more: str) -> str:
+    """``On 1 conclusion more the two studies claim what cannot be both.``; and what is asked otherwise."""
+    parts = []
+    if differing:
+        parts.append(f"on {count_text(differing, noun)}{more} the two studies claim what cannot be both")
+    if asked:
+        whose = "they" if differing else "the two studies"
+        more = "" if differing else more
+        parts.append(
+            f"on {count_text(asked, noun)}{more} {whose} claim different things about the same, which need not contradict each other"
+        )
+    found = ", and ".join(parts)
+    return f"{found[:1].upper()}{found[1:]}."
 
 
 def _in_one(one: Whole, other: Whole, questions: Sequence[Question], *, concluded: bool) -> str:
@@ -156,7 +188,7 @@ def _asked(one: Whole, other: Whole, questions: Sequence[Question]) -> list[Bloc
     blocks: list[Block] = []
     for name, concluded, noun in (("concluded", True, "Conclusions"), ("expected", False, "Expectations")):
         own = [item for item in questions if item.concluded == concluded]
-        apart = [item for item in own if item.answered in (OTHERWISE, OTHER_CLAIM)]
+        apart = [item for item in own if item.answered in _APART]
         rest = [item for item in own if item not in apart]
         if apart:
             words = "; ".join(text for word, text in _APART.items() if any(item.answered == word for item in apart))

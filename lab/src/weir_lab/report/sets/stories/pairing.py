@@ -2,7 +2,8 @@
 
 Two sentences are about the same where their names are the same but for the study (``s3-one-workers`` and ``s5-one-workers``), or else
 where sections of one kind judge them by the same rule, contrast and settings. They claim the same where rule and contrast are the same;
-the levels and margins that a rule takes may differ, and the sentences name them.
+the levels and margins that a rule takes may differ, and the sentences name them. Verdicts that differ say nothing then of claims about
+other levels. Of claims that are not the same some exclude each other, such as which factor explains most; others are different questions.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ __all__ = [
     "IN_ONE",
     "OTHERWISE",
     "OTHER_CLAIM",
+    "OTHER_LEVELS",
+    "OTHER_QUESTION",
     "UNDECIDED",
     "Question",
     "pair_questions",
@@ -31,35 +34,49 @@ __all__ = [
     "unpaired",
 ]
 
-ALIKE, OTHERWISE, IN_ONE, UNDECIDED, OTHER_CLAIM = (
+ALIKE, OTHERWISE, IN_ONE, UNDECIDED, OTHER_CLAIM, OTHER_LEVELS, OTHER_QUESTION = (
     "alike",
     "otherwise",
     "decided in one only",
     "not decided",
     "other claims",
+    "other levels",
+    "other questions",
 )
+# What one thing alone can be: two claims that name different ones exclude each other.
+_ONE_ALONE = {"most_variation": "term", "longest_stage": "stage", "limited_by": "station", "effect_sign": "sign"}
+# Numbers among a rule's arguments that name levels; others are margins and values. With some rules these are limits of the answer.
+_LEVELS = frozenset({"low", "high", "from", "to", "at_level", "keys"})
+_LIMITS_OF = frozenset({"change_within", "saturates_at"})
 _DECIDED = frozenset({"holds", "does not hold"})
 
 
 @dataclass(frozen=True)
 class Question:
-    """A sentence of each study about the same. ``same`` says whether they claim the same."""
+    """A sentence of each study about the same. ``same`` says whether they claim the same, ``levels`` whether at the same levels.
+
+    ``exclude``: they claim what cannot be both.
+    """
 
     one: Finding
     other: Finding
     same: bool
     concluded: bool
     """A conclusion of the studies; else something that was expected."""
+    levels: bool = True
+    exclude: bool = True
 
     @property
     def answered(self) -> str:
         """How our data of both studies answer it: alike, otherwise, or undecided in one or both; or that the claims are not the same."""
         if not self.same:
-            return OTHER_CLAIM
+            return OTHER_CLAIM if self.exclude else OTHER_QUESTION
         decided = len([one for one in (self.one, self.other) if one.verdict in _DECIDED])
         if decided < 2:
             return IN_ONE if decided else UNDECIDED
-        return ALIKE if self.one.verdict == self.other.verdict else OTHERWISE
+        if self.one.verdict == self.other.verdict:
+            return ALIKE
+        return OTHERWISE if self.levels else OTHER_LEVELS
 
 
 @dataclass(frozen=True)
@@ -78,6 +95,22 @@ class _Asked:
         return self.ruled.rule, *sorted(
             (k, v) for k, v in self.ruled.args.items() if isinstance(v, str) and k != "file"
         )
+
+    @property
+    def levels(self) -> tuple[object, ...]:
+        """At which settings, and between which levels, where the set names them."""
+        left_out = {"low", "high"} if self.ruled.rule in _LIMITS_OF else set()
+        named = {name: value for name, value in self.ruled.args.items() if name in _LEVELS - left_out}
+        return tuple(sorted((name, str(value)) for name, value in [*self.ruled.at.items(), *named.items()]))
+
+    def excludes(self, other: _Asked) -> bool:
+        """Whether not both can hold: both name one thing alone, of the same data, and not the same."""
+        key = _ONE_ALONE.get(self.ruled.rule)
+        rest, others = (
+            {name: value for name, value in one.args.items() if isinstance(value, str) and name != key}
+            for one in (self.ruled, other.ruled)
+        )
+        return key is not None and self.ruled.rule == other.ruled.rule and (rest, self.levels) == (others, other.levels)
 
     @property
     def asks(self) -> tuple[object, ...]:
@@ -123,7 +156,9 @@ def unpaired(whole: Whole, questions: Sequence[Question]) -> list[tuple[bool, Fi
 
 def _question(one: _Asked, other: _Asked) -> Question:
     same = bool(one.ruled.rule) and one.contrast == other.contrast
-    return Question(one.finding, other.finding, same, one.concluded)
+    return Question(
+        one.finding, other.finding, same, one.concluded, one.levels == other.levels, exclude=one.excludes(other)
+    )
 
 
 def _asked(whole: Whole, study_set: StudySet) -> list[_Asked]:
