@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from weir_lab.design import RequestPath
+from weir_lab.design.whole.sets import Margins
 from weir_lab.report.numbers.stations import Usage, bottleneck
 from weir_lab.report.sections.claims.why import (
     _lost_more,
@@ -126,10 +127,23 @@ def test_a_model_above_the_bound_does_not_say_what_is_full_then() -> None:
     """“At most 4,115” stood before a model that said 4,225, and named another station."""
     found = Twice("client uplinks", 48, 3463.0, 0.0139, 4225.0, 0.0114, "proxy uplinks", simulated=True)
     said = _modelled(found, 4115.0, 3480.0)
-    assert said.startswith("The model says 4,225 requests/s then, +2.67 % above this bound")
+    assert said == (
+        "The model says 4,225 requests/s then, +2.67 % above this bound, which cannot be: it says too much by at least that, and so it "
+        "cannot say which station would be full then."
+    )
     assert "proxy uplinks" not in said
     assert "then the proxy uplinks would be the fullest" in _modelled(found, 4300.0, 3480.0)
     assert _modelled(found, 3800.0, 3480.0) == _modelled(None, 3800.0, 3480.0) == ""
+
+
+def test_a_model_that_misses_its_own_cell_by_more_than_the_margin_says_so_beside_its_change() -> None:
+    """+9.8 % by a model stood there that was 5.7 % off before anything was changed."""
+    found = Twice("client uplinks", 48, 3283.0, 0.0139, 3604.0, 0.0114, "proxy uplinks", simulated=True)
+    said = _modelled(found, 4300.0, 3481.0)
+    assert said.endswith("then the proxy uplinks would be the fullest; it misses this cell by −5.69 % itself.")
+    # Within the margin of the set nothing is said, and above the bound it is said, too.
+    assert "misses" not in _modelled(found, 4300.0, 3481.0, Margins(prediction_throughput=6.0))
+    assert _modelled(found, 3500.0, 3481.0).endswith("would be full then; it misses this cell by −5.69 % itself.")
 
 
 def test_a_model_that_misses_what_was_measured_tells_nothing_of_twice_a_station() -> None:

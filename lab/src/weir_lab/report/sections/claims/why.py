@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weir_lab.design import RequestPath, Role
+from weir_lab.design.whole.sets import DEFAULT_MARGINS
 from weir_lab.records.formats import STAGES
 from weir_lab.records.tables.quotas import quota_shares
 from weir_lab.report.common import by_workload, cell_words, level_text, series_of, workload_name
@@ -29,7 +30,7 @@ from weir_lab.report.page.blocks import Text
 from weir_lab.report.sections.claims.asked import NO_DATA
 from weir_lab.report.sections.claims.confirming import CONFIRMED, NOT_CONFIRMED
 from weir_lab.report.sections.comparisons.plateaus import stops_of
-from weir_lab.report.sections.models.twice import sentence, twice_at
+from weir_lab.report.sections.models.twice import misses, sentence, twice_at
 from weir_lab.theory.linear import Within
 from weir_lab.theory.units import count_text, number, rate, signed_percent
 
@@ -229,7 +230,7 @@ def _point(place: _Place, confirmed: Sequence[Confirmed], margins: Margins, with
         said.append(bounded)
         near = place.line is not None and _range_of(place.line) < _APART
         modelled = None if near else twice_at((place.sweep,), cell, margins, limit.station)
-        said.append(_modelled(modelled, bound, cell.mean_throughput))
+        said.append(_modelled(modelled, bound, cell.mean_throughput, margins))
     said.append(place.twice)
     said += [_said(one, limit.station, place) for one in confirmed]
     known = [one.more.changes for one in (*confirmed, *without)]
@@ -240,7 +241,7 @@ def _point(place: _Place, confirmed: Sequence[Confirmed], margins: Margins, with
     return " ".join(one for one in said if one)
 
 
-def _modelled(found: Twice | None, bound: float, measured: float) -> str:
+def _modelled(found: Twice | None, bound: float, measured: float, margins: Margins = DEFAULT_MARGINS) -> str:
     """What the model says of twice the station; nothing where it is far above what can be had, and how that is where it is a little.
 
     Where the model is far off what was measured, that alone is said: a change of what it says tells nothing of this system.
@@ -258,10 +259,10 @@ def _modelled(found: Twice | None, bound: float, measured: float) -> str:
     if found.throughput_then_per_s > _SAME * bound:
         above = signed_percent(100.0 * (found.throughput_then_per_s / bound - 1.0))
         return (
-            f"The model says {rate(found.throughput_then_per_s)} requests/s then, {above} % above this bound: it is off by so much, and "
-            "what is full then it does not tell."
+            f"The model says {rate(found.throughput_then_per_s)} requests/s then, {above} % above this bound, which cannot be: it says too "
+            f"much by at least that, and so it cannot say which station would be full then{misses(found, measured, margins)}."
         )
-    return sentence(found)
+    return sentence(found, misses(found, measured, margins))
 
 
 def _limited(place: _Place, limit: Limit, stations: Sequence[Usage], confirmed: Sequence[Confirmed]) -> str:

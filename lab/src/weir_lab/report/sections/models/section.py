@@ -11,6 +11,7 @@ from weir_lab.report.sections.models.drawn import drawing
 from weir_lab.report.sections.models.layouts import fits_of
 from weir_lab.report.sections.models.networks import (
     figures,
+    heavy_of,
     notes,
     point,
     simulation_text,
@@ -21,11 +22,12 @@ from weir_lab.report.sections.models.networks import (
 )
 from weir_lab.report.sections.models.open_stations import open_models, open_table
 from weir_lab.report.sections.models.printed import printed_networks, printed_open
-from weir_lab.report.sections.models.twice import sentence, twice_of_fullest, twice_table
+from weir_lab.report.sections.models.twice import misses, sentence, twice_of_fullest, twice_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from weir_lab.design.whole.sets import Margins
     from weir_lab.report.page.blocks import Block
     from weir_lab.report.sections.models.layouts import LayoutFit
 
@@ -51,7 +53,7 @@ def build(task: Task) -> list[Block]:
     said = (
         ([whole] if whole else [])
         + [one for one in (what_cannot_tell(fits), simulation_text(fits)) if one]
-        + [point(fit) + _twice(fit) for fit in fits]
+        + [point(fit) + _twice(fit, task.margins) for fit in fits]
         + _open_points(task, opened)
     )
     tables = [open_table(task, opened), printed_open(task)]
@@ -76,12 +78,14 @@ def summary(task: Task) -> str:
     return f"{task.spec.title}: {total(fits_of(task.sweeps, task.margins)) or 'nothing to model.'}"
 
 
-def _twice(fit: LayoutFit) -> str:
+def _twice(fit: LayoutFit, margins: Margins) -> str:
     """What twice of its fullest station would do; nothing of a network that does not show even what it was fitted to."""
     if fit.fitted is None or not (fit.fitted.shows_what_it_saw or fit.simulated):
         return ""
-    found = twice_of_fullest(fit)
-    return f" {sentence(found)}" if found is not None else ""
+    found, heavy = twice_of_fullest(fit), heavy_of(fit)
+    if found is None or heavy is None:
+        return ""
+    return f" {sentence(found, misses(found, heavy.cell.mean_throughput, margins))}"
 
 
 def _open_points(task: Task, lines: Sequence[Series]) -> list[str]:

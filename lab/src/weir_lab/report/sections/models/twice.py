@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from weir_lab.report.page.blocks import Entry
     from weir_lab.report.sections.models.layouts import LayoutFit
 
-__all__ = ["sentence", "twice_at", "twice_of_fullest", "twice_table"]
+__all__ = ["misses", "sentence", "twice_at", "twice_of_fullest", "twice_table"]
 
 # What other sections call the processors of a tier where it has no quota.
 _ALSO = {"memcached threads": "server", "proxy threads": "proxy", "load generators": "client"}
@@ -59,8 +59,14 @@ def twice_of_fullest(fit: LayoutFit) -> Twice | None:
     return fit.twice(heavy, heavy.solved.fullest) if heavy is not None else None
 
 
-def sentence(found: Twice) -> str:
-    """The same in words.
+def misses(found: Twice, measured: float, margins: Margins) -> str:
+    """``; it misses this cell by −5.7 % itself``: how far it is off in throughput before anything changes, if by more than the margin."""
+    off = 100.0 * (found.throughput_per_s / measured - 1.0)
+    return f"; it misses this cell by {signed_percent(off)} % itself" if abs(off) > margins.prediction_throughput else ""
+
+
+def sentence(found: Twice, missed: str = "") -> str:
+    """The same in words; ``missed`` is what `misses` says of the cell.
 
     >>> sentence(Twice("server uplinks", 384, 3000.0, 0.128, 5000.0, 0.0768, "workers")).partition(", response")[0]
     'With twice the server uplinks the model (product form, N = 384) says 5,000 requests/s (+66.7 % over its own 3,000)'
@@ -71,7 +77,7 @@ def sentence(found: Twice) -> str:
     return (
         f"With twice the {found.station} the model ({_by(found)}, N = {found.population}) says {rate(found.throughput_then_per_s)} "
         f"requests/s ({signed_percent(found.throughput_percent)} % over its own {rate(found.throughput_per_s)}), response time "
-        f"{signed_percent(found.response_percent)} %; {then}."
+        f"{signed_percent(found.response_percent)} %; {then}{missed}."
     )
 
 
