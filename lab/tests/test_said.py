@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from weir_lab.design import RequestPath
+from weir_lab.report.numbers.maxima import more_text
 from weir_lab.report.numbers.stations import Usage
 from weir_lab.report.sections import multigets
 from weir_lab.report.sections.claims.asked import Compared, _spread_text
 from weir_lab.report.sections.claims.confirming import Weighed, _links_text
 from weir_lab.report.sections.claims.contrasts import Pair
 from weir_lab.report.sections.claims.why import _second_sign
+from weir_lab.report.sections.clients import _first
 from weir_lab.report.sections.comparisons.beside import _hops
 from weir_lab.report.sections.comparisons.queued import queue_grows
 from weir_lab.report.sections.models.open_stations import loads_of
@@ -118,6 +120,26 @@ def test_a_link_off_its_rate_is_said_to_be_above_or_below() -> None:
         "In s5-4 client-2 was measured to send 6 % below its link's rate, in a test of the links before the runs.",
         "In s5-4 proxy-0 was measured to send 7 % above its link's rate, in a test of the links before the runs.",
     )
+
+
+def test_where_series_stop_at_different_clients_both_ends_are_named() -> None:
+    """“From 24 to 48 clients on” could not be read."""
+
+    def at(clients: int) -> Any:
+        return SimpleNamespace(shown=True, cell=SimpleNamespace(settings=SimpleNamespace(clients=clients)))
+
+    stop: Any = SimpleNamespace(maxima=(at(48), at(24), at(24)), maximum=SimpleNamespace(lone=False))
+    assert _first(stop) == "from 24 clients on at the earliest and from 48 at the latest"
+    stop.maxima = (at(24), at(24))
+    assert _first(stop) == "from 24 clients on"
+
+
+def test_how_much_more_would_tell_near_a_limit_is_said_in_times() -> None:
+    """“Lies at the limit itself: if that is the true value, no number of runs would tell” could not be read."""
+    assert more_text(1001.0, 2) == (
+        "what was found lies so near to the limit that it would take more than 1,000 times the runs to tell"
+    )
+    assert more_text(2.0, 2).startswith("some 4 runs of each level in place of 2 would tell")
 
 
 def test_a_confirming_run_says_that_its_links_were_not_as_built() -> None:

@@ -171,7 +171,7 @@ def wanted_runs(times: float, runs: int) -> int:
 def more_text(times: float, runs: int) -> str:
     """How much more data would tell, in runs of each level where it is known how many there are."""
     if times > _TIMES_MAX:
-        return "what was found lies at the limit itself: if that is the true value, no number of runs would tell"
+        return f"what was found lies so near to the limit that it would take more than {_TIMES_MAX:,.0f} times the runs to tell"
     return f"some {wanted_runs(times, runs)} runs of each level in place of {runs} would tell in 4 of 5 such studies"
 
 

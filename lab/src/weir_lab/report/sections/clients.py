@@ -569,10 +569,12 @@ def _whose(stop: Stop) -> str:
 
 
 def _first(stop: Stop) -> str:
-    """The fewest clients of each series that is shown: ``from 6 clients on``, ``from 48 to 192 clients on``; ``at`` those of all cells."""
+    """The fewest clients of each series that is shown, the least and the most of them; ``at`` those of all cells."""
     found = sorted({at.cell.settings.clients for at in stop.maxima if at.shown})
-    clients = count_text(found[0], "client") if len(found) == 1 else f"{found[0]} to {found[-1]} clients"
-    return f"at {clients}" if stop.maximum.lone else f"from {clients} on"
+    first = count_text(found[0], "client")
+    if len(found) > 1:
+        return f"from {first} on at the earliest and from {found[-1]} at the latest"
+    return f"at {first}" if stop.maximum.lone else f"from {first} on"
 
 
 def _law(cell: CellReadings) -> float:
