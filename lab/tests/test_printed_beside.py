@@ -131,6 +131,19 @@ def test_what_splitting_does_to_keys_and_tails_stands_beside_the_mean_and_beside
         assert row[2].text in blocks[0].text
     quoted = {(row[0], numbers(row)[0], row[2]): row for row in tables[f"{section.name}-quoted"].rows}
     assert numbers(quoted["sharded", 9.0, "hits (keys/s)"])[1] == 17500.0
+    # What no link carries stood beside ours without a word, above a table that says so.
+    known = section.model_copy(update={"errors": ["5.2.1", "5.4.1", "5.1"]})
+    (table,) = [
+        one
+        for one in multigets.build(Task(known, tuple(found.values()), (), "S3"))
+        if isinstance(one, Table) and one.name == f"{section.name}-quoted"
+    ]
+    flagged = {(row[0], numbers(row)[0]): str(row[5]) for row in table.rows if "more than links carry" in str(row[5])}
+    assert set(flagged) <= {("sharded", 6.0), ("sharded", 9.0), ("whole", 9.0)}
+    assert flagged["sharded", 9.0] == (
+        "approx.; cannot be: more than links carry (5.2.1 among what was printed wrongly); right is at most 9.2k keys/s; half of them: "
+        "7.2k and 8.75k"
+    )
 
 
 def leave_one_run(folder: Path, **levels: object) -> None:

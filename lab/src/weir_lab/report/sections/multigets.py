@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from weir_lab.report.common import (
     with_tables,
 )
 from weir_lab.report.numbers.comparing import changes_between, loops_text, throughput_of
+from weir_lab.report.numbers.published import errors_at
 from weir_lab.report.numbers.readings import operation_s
 from weir_lab.report.numbers.stations import usages
 from weir_lab.report.oracles import read_table
@@ -415,7 +417,7 @@ def _printed(task: Task, modes: dict[str, list[CellReadings]]) -> Table | None:
                 f"{row['quantity'].replace('_', ' ')} ({row['unit']})",
                 Value(float(row["value"])),
                 level_value(cell, value, scale * task.first.speed**power),
-                row["note"] or "–",
+                "; ".join(filter(None, [row["note"], _beyond_links(task, row)])) or "–",
             )
         )
     if not rows:
@@ -426,6 +428,20 @@ def _printed(task: Task, modes: dict[str, list[CellReadings]]) -> Table | None:
         ("Mode", "Keys", "Quantity", "Study", "Ours", "Note on the study's"),
         tuple(rows),
         folded=True,
+    )
+
+
+def _beyond_links(task: Task, row: dict[str, str]) -> str:
+    """Of a printed number that no link of the study carries, that it is known to be wrong, and what is right; empty of others."""
+    return next(
+        (
+            f"cannot be: more than links carry ({one.location} among what was printed wrongly); right is {one.right}"
+            for one in errors_at(task.label, task.spec.errors)
+            if one.quantity.startswith(f"{row['quantity']}, {row['mode']}, ")
+            and row["keys"] in re.findall(r"\d+", one.quantity)
+            and "Mbit/s" in one.explanation
+        ),
+        "",
     )
 
 
