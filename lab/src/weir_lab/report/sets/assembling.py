@@ -32,10 +32,8 @@ from weir_lab.report.sections.claims import (
     Held,
     Weighed,
     confirm_set,
-    confirming_table,
     judge_set,
-    limits_there,
-    why,
+    what_limits,
     with_expected,
 )
 from weir_lab.report.sections.comparisons import beside, overhead, price
@@ -308,11 +306,7 @@ def _judged(
             for hypothesis, one in zip(spec.hypotheses, itertools.islice(found, len(spec.hypotheses)), strict=True)
         )
         own = [next(confirmed) for _ in spec.more]
-        shown = (
-            [why(task, own), confirming_table(spec.name, own, limits_there(task, own))]
-            if task is not None and section.blocks
-            else []
-        )
+        shown = what_limits(task, own) if task is not None and section.blocks else []
         more = [readings[one.file, False] for one in spec.more if (one.file, False) in readings]
         cost = with_tables(price.price_blocks(task, earlier)) if task is not None and section.blocks else []
         if task is not None:
@@ -323,7 +317,7 @@ def _judged(
                     section,
                     findings=findings,
                     expectations=expectations,
-                    blocks=(*section.blocks, *cost, *(block for block in shown if block is not None)),
+                    blocks=(*section.blocks, *cost, *shown),
                     conclusions=section.conclusions | {CHANGED + one.changed_text: one.verdict for one in own},
                     runs=section.runs | {_key(sources, one): one.run_names for one in more},
                     left_out=section.left_out | {_key(sources, one): one.invalid_names for one in more if one.invalid},

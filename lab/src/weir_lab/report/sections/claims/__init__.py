@@ -15,10 +15,10 @@ contrast, of one factor changed alone, against limits that stand in the set file
 ``why``         what limits a section, by two signs of it and by such runs
 """
 
-from weir_lab.report.sections.claims.confirming import Confirmed, Weighed, confirm_set, confirming_table
+from weir_lab.report.sections.claims.confirming import Confirmed, Weighed, confirm_set
 from weir_lab.report.sections.claims.expected import with_expected
 from weir_lab.report.sections.claims.family import FAMILY_TEXT, RULES, Held, judge_set
-from weir_lab.report.sections.claims.why import limits_there, why
+from weir_lab.report.sections.claims.why import what_limits, why
 
 __all__ = [
     "FAMILY_TEXT",
@@ -27,9 +27,8 @@ __all__ = [
     "Held",
     "Weighed",
     "confirm_set",
-    "confirming_table",
     "judge_set",
-    "limits_there",
+    "what_limits",
     "why",
     "with_expected",
 ]

@@ -28,7 +28,7 @@ from weir_lab.report.numbers.stations import BEFORE_PROXY, CPU_QUOTAS, FULL, Usa
 from weir_lab.report.page.arranging import WHY
 from weir_lab.report.page.blocks import Text
 from weir_lab.report.sections.claims.asked import NO_DATA
-from weir_lab.report.sections.claims.confirming import CONFIRMED, NOT_CONFIRMED
+from weir_lab.report.sections.claims.confirming import CONFIRMED, NOT_CONFIRMED, confirming_table
 from weir_lab.report.sections.comparisons.plateaus import stops_of
 from weir_lab.report.sections.models.twice import misses, sentence, twice_at
 from weir_lab.theory.linear import Within
@@ -42,12 +42,13 @@ if TYPE_CHECKING:
     from weir_lab.report.numbers.maxima import Maximum
     from weir_lab.report.numbers.readings import CellReadings, SweepReadings
     from weir_lab.report.numbers.stations import Limit
+    from weir_lab.report.page.blocks import Block
     from weir_lab.report.sections.claims.confirming import Confirmed
     from weir_lab.report.sections.claims.contrasts import Pair
     from weir_lab.report.sections.comparisons.plateaus import Stop
     from weir_lab.theory.fitting.devices import Twice
 
-__all__ = ["KINDS", "limits_there", "why"]
+__all__ = ["KINDS", "what_limits", "why"]
 
 KINDS = ("clients", "beside", "replication", "writes", "multigets", "overhead")
 """Kinds of sections in which a station is said to limit."""
@@ -122,7 +123,13 @@ def why(task: Task, confirmed: Sequence[Confirmed]) -> Text | None:
     return Text(WHY, tuple(points)) if points else None
 
 
-def limits_there(task: Task, confirmed: Sequence[Confirmed]) -> dict[Pair, str]:
+def what_limits(task: Task, confirmed: Sequence[Confirmed]) -> list[Block]:
+    """The paragraph, and the table of the runs in which a station was changed; what there is of both."""
+    both = (why(task, confirmed), confirming_table(task.spec.name, confirmed, _limits_there(task, confirmed)))
+    return [one for one in both if one is not None]
+
+
+def _limits_there(task: Task, confirmed: Sequence[Confirmed]) -> dict[Pair, str]:
     """The station that is full at each unchanged cell that a changed one is held against; empty where none is."""
     sweeps = {cell: sweep for sweep in task.sweeps for cell in sweep.cells}
     found = {}
