@@ -18,7 +18,7 @@ from weir_lab.bench.sweep.run import Wanted
 from weir_lab.bench.sweep.sets import Part, part_of, parts_named, plan_parts, take_files
 from weir_lab.bench.testbeds import TestbedKind
 from weir_lab.cli import app
-from weir_lab.design import Kind, Settings, cells_of, load_study, parse_study
+from weir_lab.design import Kind, Settings, cells_of, content_sha256, load_study, parse_study, schedule
 from weir_lab.design.topology import Links
 from weir_lab.design.whole.sets import (
     Claim,
@@ -34,6 +34,7 @@ from weir_lab.design.whole.sets import (
 )
 from weir_lab.design.whole.variants import with_event_engine
 from weir_lab.errors import StudyError
+from weir_lab.report.common import marked_as_in
 from weir_lab.report.numbers.published import printed_maxima
 from weir_lab.report.numbers.readings import CellReadings
 from weir_lab.report.numbers.stations import Usage, bottleneck, link_bounds
@@ -131,6 +132,31 @@ def test_every_known_error_of_a_study_stands_in_a_section(name: str) -> None:
     study_set = load_set(STUDIES / f"{name}.set.toml")
     named = {place for section in study_set.sections for place in section.errors}
     assert named == {row["location"] for row in read_table("known_errors") if row["study"] == name.upper()}
+
+
+@pytest.mark.parametrize(
+    ("name", "assumed"),
+    [
+        # S5 prints 15 s for each of these parts, and none for its multi-gets; S3 prints 10 s in all, and not how they are split.
+        *[(f"s5-{part}", False) for part in ("2.1", "2.2", "3.1", "3.2", "4", "6")],
+        *[(part, True) for part in ("s5-5.1", "s5-5.2", "s3-5.2", "s3-5.4", "s3-4")],
+    ],
+)
+def test_what_a_study_prints_is_not_marked_as_assumed(name: str, assumed: bool) -> None:
+    """Warm-up and cool-down of S5 were, and the share of SETs among multi-gets, which both print as 1 to the number of keys."""
+    marked = set(load_study(STUDIES / f"{name}.toml").assumed)
+    assert {"warmup_s", "cooldown_s"} & marked == ({"warmup_s", "cooldown_s"} if assumed else set())
+    assert "write_ratio" not in marked
+
+
+def test_a_page_takes_what_is_assumed_from_the_study_file_of_today(tmp_path: Path) -> None:
+    """Records keep the file as it was at the run, and their copy is not edited."""
+    kept = load_study(STUDIES / "s5-4.toml")
+    old = kept.model_copy(update={"assumed": ["warmup_s"]})
+    assert marked_as_in(old, STUDIES / "s5-4.toml").assumed == kept.assumed
+    assert marked_as_in(old, tmp_path / "none.toml") is old
+    run = schedule(kept)[0]
+    assert content_sha256(old, run, {}) == content_sha256(kept, run, {})
 
 
 @pytest.mark.parametrize("name", ["s3", "s5"])

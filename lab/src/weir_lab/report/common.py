@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weir_lab.design import Kind, RequestPath, Settings, cells_of
+from weir_lab.design import Kind, RequestPath, Settings, cells_of, load_study
 from weir_lab.design.whole.sets import DEFAULT_MARGINS
 from weir_lab.records.formats import STAGES
 from weir_lab.report.numbers.comparing import level_of, stands_alone
@@ -23,6 +23,7 @@ from weir_lab.theory.units import count_text, signed_percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from weir_lab.design import Level, Study
     from weir_lab.design.whole.sets import Margins, SectionSpec
@@ -56,6 +57,7 @@ __all__ = [
     "line_over",
     "mark",
     "mark_of",
+    "marked_as_in",
     "method",
     "series_of",
     "speed_note",
@@ -398,6 +400,14 @@ def table_of(panel_figure: Figure, caption: str = "") -> Table:
         tuple(rows),
         folded=True,
     )
+
+
+def marked_as_in(study: Study, file: Path) -> Study:
+    """The study with what its own file marks as assumed today, where that is there: records keep the file as it was at the run.
+
+    What is marked decides nothing of a run (`content_sha256` has none of it), and is corrected after runs were made.
+    """
+    return study.model_copy(update={"assumed": load_study(file, None).assumed}) if file.is_file() else study
 
 
 def design_rows(study: Study) -> tuple[tuple[str, str], ...]:

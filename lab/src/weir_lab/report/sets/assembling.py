@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from weir_lab.design import Study, load_study
 from weir_lab.design.whole.sets import sweep_folder
 from weir_lab.errors import ReportError
-from weir_lab.report.common import Task, cell_name, cell_words, design_rows, with_tables
+from weir_lab.report.common import Task, cell_name, cell_words, design_rows, marked_as_in, with_tables
 from weir_lab.report.numbers.comparing import basis_of
 from weir_lab.report.numbers.readings import SweepReadings, read_cells
 from weir_lab.report.numbers.stations import links_off
@@ -265,7 +265,7 @@ def _section(
             spec.title,
             question,
             hypothesis,
-            _design(designed, sweeps),
+            _design(marked_as_in(designed, sources.studies / f"{designed.name}.toml"), sweeps),
             tuple(blocks),
             (),
             missing,
