@@ -17,7 +17,7 @@ from weir_lab.records.formats import STAGES
 from weir_lab.report.numbers.readings import read_cells
 from weir_lab.report.page.blocks import Figure, Table, Text
 from weir_lab.report.page.drawings.machines import STAMPS, System, Tier, draw_system, system_of
-from weir_lab.report.sets.system import _copies_text, system_section
+from weir_lab.report.sets.system import _assumed_links, _copies_text, system_section
 
 
 def _placed(placement: str, servers: int) -> Any:
@@ -125,6 +125,9 @@ def test_the_section_says_what_the_study_files_and_the_testbed_say(tmp_path: Pat
     assert "modulo" not in tables["system-layouts"].caption
     assert _copies_text({"one": _placed("modulo", 3)}).startswith(" By the placement modulo a key's first server")
     assert _copies_text({"one": _placed("modulo", 1)}) == _copies_text({"one": _placed("ring", 3)}) == ""
+    assumed: Any = SimpleNamespace(study=SimpleNamespace(assumed=["topology.links"]))
+    assert _assumed_links({"one": assumed}).startswith(" It measured no links")
+    assert _assumed_links({one.file: one for one in sweeps}) == ""
     layouts = {row[0]: row for row in tables["system-layouts"].rows}
     assert layouts["t-direct"][3:6] == ("–", "–", "–")
     assert layouts["t-full"][4:6] == ("pool", "8 to 64")

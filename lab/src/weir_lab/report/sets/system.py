@@ -285,8 +285,8 @@ def _machines(sweeps: Mapping[str, SweepReadings]) -> Table:
     return Table(
         f"{SYSTEM}-machines",
         "One machine of each tier: what it sends at most, how long what it receives is on its way, and how many CPUs it may use. "
-        "The study's are those of its study file. Where the study does not say how many CPUs a machine had, they are chosen: tiers that are "
-        f"to limit by their CPUs can use them up, and every other has room, whatever limited in the study.{_assumed_links(sweeps)}",
+        "The study's are those of its study file. Where the study does not say how many CPUs a machine had, they are chosen: tiers that "
+        f"are to limit by their CPUs can use them up, and every other has room, whatever limited in the study.{_assumed_links(sweeps)}",
         (
             *("Tier", "Link (Mbit/s)", "Delay (ms)", "CPUs"),
             *("Study: link (Mbit/s)", "Study: delay (ms)", "Study: CPUs", "Speed", "Sweeps"),

@@ -203,7 +203,7 @@ def limits_text(blocks: Sequence[Block], changed: str) -> str:
         if row[0] == changed or str(row[0]).startswith(f"{changed} (")
     ]
     own = any(one == _NONE or changed.endswith(f" the {one}") for one in found)
-    return "" if own else listed(list(dict.fromkeys(found)))
+    return "" if own or not found else listed(list(dict.fromkeys(found)))
 
 
 def _tables(blocks: Sequence[Block]) -> list[Table]:

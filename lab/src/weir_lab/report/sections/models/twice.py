@@ -62,7 +62,9 @@ def twice_of_fullest(fit: LayoutFit) -> Twice | None:
 def misses(found: Twice, measured: float, margins: Margins) -> str:
     """``; it misses this cell by −5.7 % itself``: how far it is off in throughput before anything changes, if by more than the margin."""
     off = 100.0 * (found.throughput_per_s / measured - 1.0)
-    return f"; it misses this cell by {signed_percent(off)} % itself" if abs(off) > margins.prediction_throughput else ""
+    return (
+        f"; it misses this cell by {signed_percent(off)} % itself" if abs(off) > margins.prediction_throughput else ""
+    )
 
 
 def sentence(found: Twice, missed: str = "") -> str:

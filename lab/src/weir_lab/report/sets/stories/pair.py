@@ -85,8 +85,8 @@ def _one_program(one: Whole, other: Whole) -> str:
     if len(engines) > 1 or (one.pace, one.testbed) != (other.pace, other.testbed):
         return ""
     return (
-        f" Our runs of both are of one program, with its {engines.pop()} engine. Levels and numbers of runs are each study's own; the system "
-        f"is not. So {other.label} over {one.label} says how well runs repeat, and nothing of the two systems of the studies."
+        f" Our runs of both are of one program, with its {engines.pop()} engine. Levels and numbers of runs are each study's own; the "
+        f"system is not. So {other.label} over {one.label} says how well runs repeat, and nothing of the two systems of the studies."
     )
 
 
