@@ -475,9 +475,9 @@ def test_verdicts_at_other_levels_and_claims_that_can_both_be_true_do_not_contra
 
 
 def test_a_pair_of_one_engine_is_said_to_be_of_one_system(wholes: list[Whole]) -> None:
-    """“Each of a system of its own” is true of the studies, and was said of our runs, which are of one program."""
+    """“Each of a system of its own” is true of the studies, and was said of our runs, which used one program."""
     about = pair_report(*wholes).about
-    assert "Our runs of both are of one program, with its pool engine." in about
+    assert "Our runs of both used one program, with its pool engine." in about
     assert "S5 over S3 says how well runs repeat" in about
     other = dataclasses.replace(wholes[1], testbed="hosts")
     assert "one program" not in pair_report(wholes[0], other).about

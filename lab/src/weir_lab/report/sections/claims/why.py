@@ -124,7 +124,7 @@ def why(task: Task, confirmed: Sequence[Confirmed]) -> Text | None:
 
 
 def what_limits(task: Task, confirmed: Sequence[Confirmed]) -> list[Block]:
-    """The paragraph, and the table of the runs in which a station was changed; what there is of both."""
+    """The paragraph, and the table of the runs in which a station was changed; where there are such."""
     both = (why(task, confirmed), confirming_table(task.spec.name, confirmed, _limits_there(task, confirmed)))
     return [one for one in both if one is not None]
 

@@ -80,12 +80,12 @@ def _subjects(one: Whole, other: Whole) -> str:
 
 
 def _one_program(one: Whole, other: Whole) -> str:
-    """That our runs of both are of one system, where they are: the studies had one each."""
+    """That our runs of both had one system, where they had: the studies had one each."""
     engines = {set_of(whole).engine for whole in (one, other)}
     if len(engines) > 1 or (one.pace, one.testbed) != (other.pace, other.testbed):
         return ""
     return (
-        f" Our runs of both are of one program, with its {engines.pop()} engine. Levels and numbers of runs are each study's own; the "
+        f" Our runs of both used one program, with its {engines.pop()} engine. Levels and numbers of runs are each study's own; the "
         f"system is not. So {other.label} over {one.label} says how well runs repeat, and nothing of the two systems of the studies."
     )
 
