@@ -128,8 +128,8 @@ def test_a_model_above_the_bound_does_not_say_what_is_full_then() -> None:
     found = Twice("client uplinks", 48, 3463.0, 0.0139, 4225.0, 0.0114, "proxy uplinks", simulated=True)
     said = _modelled(found, 4115.0, 3480.0)
     assert said == (
-        "The model says 4,225 requests/s then, +2.67 % above this bound, which cannot be: it says too much by at least that, and so it "
-        "cannot say which station would be full then."
+        "The model says 4,225 requests/s then, +2.67 % above this bound. One of both is off by that, so which station would be full "
+        "then is not known."
     )
     assert "proxy uplinks" not in said
     assert "then the proxy uplinks would be the fullest" in _modelled(found, 4300.0, 3480.0)
@@ -143,7 +143,9 @@ def test_a_model_that_misses_its_own_cell_by_more_than_the_margin_says_so_beside
     assert said.endswith("then the proxy uplinks would be the fullest; it misses this cell by −5.69 % itself.")
     # Within the margin of the set nothing is said, and above the bound it is said, too.
     assert "misses" not in _modelled(found, 4300.0, 3481.0, Margins(prediction_throughput=6.0))
-    assert _modelled(found, 3500.0, 3481.0).endswith("would be full then; it misses this cell by −5.69 % itself.")
+    assert _modelled(found, 3500.0, 3481.0).endswith(
+        "would be full then is not known; it misses this cell by −5.69 % itself."
+    )
 
 
 def test_a_model_that_misses_what_was_measured_tells_nothing_of_twice_a_station() -> None:

@@ -266,8 +266,8 @@ def _modelled(found: Twice | None, bound: float, measured: float, margins: Margi
     if found.throughput_then_per_s > _SAME * bound:
         above = signed_percent(100.0 * (found.throughput_then_per_s / bound - 1.0))
         return (
-            f"The model says {rate(found.throughput_then_per_s)} requests/s then, {above} % above this bound, which cannot be: it says too "
-            f"much by at least that, and so it cannot say which station would be full then{misses(found, measured, margins)}."
+            f"The model says {rate(found.throughput_then_per_s)} requests/s then, {above} % above this bound. One of both is off by "
+            f"that, so which station would be full then is not known{misses(found, measured, margins)}."
         )
     return sentence(found, misses(found, measured, margins))
 
