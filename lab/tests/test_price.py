@@ -11,7 +11,7 @@ from weir_lab.report.common import Series
 from weir_lab.report.numbers.readings import CellReadings
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
 from weir_lab.report.page.charts import LOOKS
-from weir_lab.report.sections.comparisons import price
+from weir_lab.report.sections.comparisons import overhead, price
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -120,3 +120,22 @@ def test_sections_that_differ_in_more_than_proxies_are_not_held_against_each_oth
         series("as-many", RequestPath.PROXY, DIRECT),
     ):
         assert blocks(monkeypatch, own, other) == []
+
+
+def test_a_quota_that_limits_one_way_is_said_to_decide_the_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    """S2's summary had “−79.9 %: nothing else differs”, of a proxy whose CPU quota was chosen, and was full."""
+    pair = cast("Any", SimpleNamespace(text="192 clients: nothing else differs."))
+    line = SimpleNamespace(pair=pair, name="throughput", percent=SimpleNamespace(text="−79.9"))
+    monkeypatch.setattr(overhead, "_lines", lambda _task: [line])
+    task: Any = SimpleNamespace(spec=SimpleNamespace(title="The price"))
+    for limits, said in (
+        (("server uplinks", "proxy CPU quotas"), " The proxy CPU quotas limit through the proxy, and were chosen:"),
+        (
+            ("memcached CPU quotas", "proxy CPU quotas"),
+            " The memcached CPU quotas limit directly, the proxy CPU quotas limit through the proxy, and were both chosen:",
+        ),
+    ):
+        monkeypatch.setattr(overhead, "_limits", lambda *_, limits=limits: limits)
+        assert f"nothing else differs.{said} with others the change has another size." in overhead.summary(task)
+    monkeypatch.setattr(overhead, "_limits", lambda *_: ("server uplinks", "proxy threads"))
+    assert overhead.summary(task).endswith("nothing else differs.")

@@ -195,6 +195,19 @@ def test_where_half_of_a_quota_loses_more_than_half_twice_is_no_bound_and_its_co
     assert not _lost_more(one)
 
 
+def test_a_bound_by_a_cpu_quota_says_what_it_rests_on() -> None:
+    """“At most +100 %” is none where a request takes less CPU time of a larger quota, as S1's runs with half of it showed."""
+    proxies, servers = Usage("proxy CPU quotas", 1.0, ""), Usage("memcached CPU quotas", 0.8, "")
+    said, _ = _twice([proxies], proxies.station, 9092.0, None)
+    assert said == (
+        "With twice the proxy CPU quotas throughput is at most about 18,184 requests/s (+100 %), if a request takes as much CPU time then."
+    )
+    said, _ = _twice([proxies, servers], proxies.station, 9092.0, None)
+    assert said.endswith("where the memcached CPU quotas are full, if a request takes as much CPU time then.")
+    said, _ = _twice([servers, PROXIES], servers.station, 9092.0, None)
+    assert said.endswith("where the proxy uplinks are full.")
+
+
 def test_workers_that_the_station_holds_are_let_go_with_it() -> None:
     said, _ = _twice([LINK, WORKERS, PROXIES], "proxy uplinks", 3480.0, 3600.0)
     # The clients' links are full already; no bound lies below what was reached.

@@ -89,6 +89,8 @@ _OFF = 0.1
 _HALF, _ALL = 0.5, 0.995
 # That more than half is lost is said at this level, one-sided.
 _ALPHA = 0.025
+# A request takes less of a CPU quota where there is more of it (S1 with half of the proxy's): a bound by its use rests on that it does not.
+_AS_NOW = ", if a request takes as much CPU time then"
 _CPU = {"client": "client CPU quotas", "proxy": "proxy CPU quotas", "server": "memcached CPU quotas"}
 
 
@@ -528,7 +530,9 @@ def _twice(
             f"then.{_left_out(own) if few.built else ''}",
             bound,
         )
-    return (f"{reported}, where the {nearest} are full." if limited else f"{reported}."), bound
+    full = f", where the {nearest} are full" if limited else ""
+    as_now = _AS_NOW if (nearest if limited else station) in CPU_QUOTAS.values() else ""
+    return f"{reported}{full}{as_now}.", bound
 
 
 def _left_out(own: Usage) -> str:

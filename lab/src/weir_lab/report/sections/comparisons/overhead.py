@@ -2,6 +2,8 @@
 
 Cells of a sweep that has both ways are compared with each other alone: there nothing but the proxy differs. Where no sweep has both, cells
 of two sweeps are compared, as the studies did; the page says what else differs.
+
+Where the CPU quota of a testbed's machines limits one of both, it decides how large the difference is, and it was chosen: that is said, too.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING
 from weir_lab.design import RequestPath
 from weir_lab.report.common import Task, level_value, with_tables
 from weir_lab.report.numbers.comparing import change_between, loops_text, response_of, throughput_of
+from weir_lab.report.numbers.stations import CPU_QUOTAS, bottleneck, usages
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Table, Text, Value
 from weir_lab.theory.stats import FALSE_DISCOVERIES, benjamini_hochberg
@@ -118,7 +121,8 @@ def build(task: Task) -> list[Block]:
         tuple(rows),
     )
     pairs = list(dict.fromkeys(line.pair for line in lines))
-    return [Text("What was held against what:", tuple(pair.text for pair in pairs)), *with_tables([table])]
+    points = tuple(f"{pair.text}{_chosen_text(*_limits(task, pair))}" for pair in pairs)
+    return [Text("What was held against what:", points), *with_tables([table])]
 
 
 def summary(task: Task) -> str:
@@ -128,11 +132,37 @@ def summary(task: Task) -> str:
         return f"{task.spec.title}: no level in common."
     first = lines[0].pair
     parts = [f"{line.name} {line.percent.text} %" for line in lines if line.pair is first]
-    return f"{task.spec.title}: from direct access to the proxy {', '.join(parts)}. {first.text}"
+    chosen = _chosen_text(*_limits(task, first))
+    return f"{task.spec.title}: from direct access to the proxy {', '.join(parts)}. {first.text}{chosen}"
 
 
 def _way(pair: _Pair) -> str:
     return "the proxy alone" if pair.alike else "as the study"
+
+
+def _limits(task: Task, pair: _Pair) -> tuple[str, str]:
+    """The station that limits on each way; empty where none is full."""
+    found = []
+    for cell in (pair.direct, pair.proxied):
+        sweep = next(one for one in task.sweeps if cell in one.cells)
+        links = sweep.study.topology.built_links if sweep.links_built else None
+        found.append(bottleneck(usages(cell, links), queue_grows=None).station)
+    return found[0], found[1]
+
+
+def _chosen_text(directly: str, proxied: str) -> str:
+    """That a CPU quota decides the size of a change, where one limits; empty where none does.
+
+    >>> _chosen_text("server uplinks", "proxy CPU quotas")
+    ' The proxy CPU quotas limit through the proxy, and were chosen: with others the change has another size.'
+    """
+    ways = {"directly": directly, "through the proxy": proxied}
+    quotas = [f"the {station} limit {way}" for way, station in ways.items() if station in CPU_QUOTAS.values()]
+    if not quotas:
+        return ""
+    named = ", ".join(quotas)
+    both = " both" if len(quotas) > 1 else ""
+    return f" {named[:1].upper()}{named[1:]}, and were{both} chosen: with others the change has another size."
 
 
 def _lines(task: Task) -> list[_Line]:
