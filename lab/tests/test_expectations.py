@@ -272,7 +272,9 @@ def test_what_asks_the_same_as_a_conclusion_has_its_verdict_and_takes_no_power_f
     same = next(one for one in report.expectations if one.name == "h-link")
     assert (same.verdict, same.p, same.evidence) == (claim.verdict, claim.p, claim.evidence)
     # One conclusion, and 13 other questions: Holm's first level is 5 % over these, and no level is narrower.
-    levels = [one.evidence.rpartition("intervals of ")[2].split(" %")[0] for one in (claim, *report.expectations)]
+    # One part of several that decides against a sentence has a narrower level of its own.
+    alone = [one.evidence for one in (claim, *report.expectations) if "since any of" not in one.evidence]
+    levels = [one.rpartition("intervals of ")[2].split(" %")[0] for one in alone]
     assert max(float(level) for level in levels if level[:1].isdigit()) == pytest.approx(100.0 - 5.0 / 13.0, abs=0.005)
 
 

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from weir_lab.design import RequestPath
 from weir_lab.report.numbers.maxima import more_text
+from weir_lab.report.numbers.readings import CellReadings
 from weir_lab.report.numbers.stations import Usage
 from weir_lab.report.sections import multigets
-from weir_lab.report.sections.claims.asked import Compared, _spread_text
+from weir_lab.report.sections.claims.asked import Asked, Compared, _spread_text
 from weir_lab.report.sections.claims.confirming import Weighed, _links_text
-from weir_lab.report.sections.claims.contrasts import Pair
+from weir_lab.report.sections.claims.contrasts import Pair, by_own_runs, level_against_one, within_percent
+from weir_lab.report.sections.claims.family import _level
+from weir_lab.report.sections.claims.rules import _own_text
 from weir_lab.report.sections.claims.why import _second_sign
 from weir_lab.report.sections.clients import _first
 from weir_lab.report.sections.comparisons.beside import _hops
 from weir_lab.report.sections.comparisons.queued import queue_grows
 from weir_lab.report.sections.models.open_stations import loads_of
 from weir_lab.report.sets.assembling import _link_notes, _scale_texts
-from weir_lab.theory.linear import Estimate
+from weir_lab.theory.linear import Estimate, Within, judge_all
 
 
 def a_cell(clients: int, *, waiting: float = 0.0, set_s: float | None = None, rate: float = 1000.0) -> Any:
@@ -197,3 +203,50 @@ def test_time_that_stays_or_has_no_room_to_grow_is_no_second_sign() -> None:
     assert stays == "From 1 to 64 clients (64 times) the response time changes by +2.82 % only: hardly anything waits."
     near = _second_sign(place({348: 20.0, 396: 21.0}), "proxy CPU quotas")
     assert near == "Clients differ too little, 348 to 396, to see which time grows with them."
+
+
+def test_intervals_are_those_that_decide_where_any_of_several_parts_may() -> None:
+    """“+49.0 % (+15.1 to +92.8), within 10 %: cannot tell”: one of three pairs decides by a longer interval than was printed."""
+
+    def asked(*changes: float) -> Asked:
+        questions = tuple(Within(Estimate(one, 0.1, 30.0), *within_percent(10.0)) for one in changes)
+        return Asked(questions, lambda alpha: f"{alpha:g}", 6)
+
+    doubtful = asked(0.435, 0.1, 0.0)
+    alpha, why = _level(doubtful, 0.0031)
+    assert (alpha, why) == (pytest.approx(0.0031 / 3), ", since any of 3 parts may decide against it")
+    # At the level of the sentence the interval lies beyond 10 %, at that which decides it does not.
+    worst = doubtful.questions[0]
+    assert worst.interval(0.0031)[0] > math.log(1.1) > worst.interval(alpha)[0]
+    assert judge_all([doubtful.questions], 0.0031)[0].answer == "cannot tell"
+    assert judge_all([asked(0.6, 0.1, 0.0).questions], 0.0031)[0].answer == "does not hold"
+    # What holds, and what is asked once, is judged at the level of the sentence.
+    assert _level(asked(0.1, 0.0), 0.0031) == (0.0031, "")
+    assert _level(asked(0.6), 0.0031) == (0.0031, "")
+
+
+def test_a_ratio_of_stages_says_where_its_error_is_that_of_other_cells() -> None:
+    """“1.22 times (0.73 to 2.04)” stood over shares of the same four runs that lie far from each other."""
+    rng = np.random.default_rng(5)
+
+    def cell(name: str, spread: float) -> CellReadings:
+        runs = []
+        for place, one in enumerate(rng.normal(0.0, spread, 6)):
+            meta = SimpleNamespace(repetition=place, started_unix_ns=place)
+            runs.append(SimpleNamespace(run=SimpleNamespace(meta=meta, folder=Path("s/runs/x")), ratio=1.2 * math.exp(one)))
+        named: Any = SimpleNamespace(name=name)
+        return CellReadings(named, tuple(runs))  # type: ignore[arg-type]
+
+    calm, *others = cell("calm", 0.01), *(cell(f"loud-{place}", 0.6) for place in range(6))
+    among = [calm, *others]
+    value: Any = lambda run: run.ratio  # noqa: E731
+    found, own = level_against_one([calm], among, value), by_own_runs([calm], among, value)
+    assert found is not None
+    assert own is not None
+    assert own.standard_error < 0.1 * found.standard_error
+    said = _own_text(own, [calm], 0.05)
+    assert "the error of all cells of the section" in said
+    assert "by the 6 runs there alone it would be 1." in said
+    # Where all cells differ as much from run to run, their runs tell of one error.
+    assert by_own_runs([calm], [calm, cell("as-calm", 0.01)], value) is None
+    assert not _own_text(None, [calm], 0.05)

@@ -27,6 +27,7 @@ __all__ = [
     "AnyOf",
     "AtMaximum",
     "Pair",
+    "by_own_runs",
     "drift_of",
     "ends_over",
     "law_of_trace",
@@ -40,6 +41,8 @@ __all__ = [
 
 OF_LEVELS = 0.1
 """Of the error that a question to a maximum may make, the part of single levels; the plateau, which is surer, has the rest."""
+# An own error less than this share of the one that is taken is named beside it.
+_SMALLER = 0.8
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,6 +239,21 @@ def level_against_one(
         return None if model is None else model.pooled([cell_key(cell) for cell in cells])
     except LayoutError:
         return None
+
+
+def by_own_runs(
+    cells: Sequence[CellReadings], among: Sequence[CellReadings], value: Callable[[Reading], float | None]
+) -> Estimate | None:
+    """The same by the spread of these cells' own runs alone, where they differ less than those of the other cells, whose error is taken.
+
+    `LogModel.pooled` takes the larger of both errors: few runs may be near each other by chance. None where the own one is no smaller by
+    `_SMALLER`, or the spreads of the cells agree, so that all runs tell about the same error.
+    """
+    found, model = level_against_one(cells, among, value), model_of(among, value)
+    if found is None or model is None or model.spread.equal:
+        return None
+    own = model.fit.level_by_cell(*map(cell_key, cells))
+    return own if own.standard_error < _SMALLER * found.standard_error else None
 
 
 def drift_of(found: Steadiness) -> Estimate:

@@ -96,7 +96,20 @@ def _known(claim: Ruled, known: Known) -> Finding:
 
 
 def _judged(claim: Ruled, asked: Asked, found: Conclusion) -> Finding:
-    evidence = f"{asked.evidence(found.alpha)}; intervals of {100.0 * (1.0 - found.alpha):.4g} %"
+    alpha, why = _level(asked, found.alpha)
+    evidence = f"{asked.evidence(alpha)}; intervals of {100.0 * (1.0 - alpha):.4g} %{why}"
     if found.answer is Answer.CANNOT_TELL and not asked.says_missing:
         evidence += f"; {more_text(found.times_more, asked.runs)}"
     return Finding(claim.name, claim.text, found.answer.value, evidence, found.p)
+
+
+def _level(asked: Asked, alpha: float) -> tuple[float, str]:
+    """The level of the intervals that decide, and what it goes by where a sentence has several parts.
+
+    All of them must hold at the sentence's own level; one alone decides against it at Bonferroni's (`judge_all`). So where one lies outside
+    at the sentence's own level, the interval that decides is the longer one.
+    """
+    parts = len(asked.questions)
+    if parts < 2 or min(one.p_fails for one in asked.questions) > alpha:
+        return alpha, ""
+    return alpha / parts, f", since any of {parts} parts may decide against it"

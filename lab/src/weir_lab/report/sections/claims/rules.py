@@ -67,6 +67,7 @@ from weir_lab.report.sections.claims.contrasts import (
     OF_LEVELS,
     AtMaximum,
     Pair,
+    by_own_runs,
     drift_of,
     law_of_trace,
     level_against_one,
@@ -392,6 +393,7 @@ def _longest_stage(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> A
         return Known(NO_DATA, "the runs have no stages, or one run per cell")
     questions = tuple(AtMaximum(maximum, Within(found, 0.0)) for found in ratios.values())
     nearest = min(ratios, key=lambda other: ratios[other].value)
+    own = by_own_runs(on, all_cells(task), _stage_ratio(stage, nearest, operation))
 
     def evidence(alpha: float) -> str:
         if not maximum.cells:
@@ -405,10 +407,22 @@ def _longest_stage(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> A
         where = f"with {cell_words(on[0])}" if "clients" in claim.at and len(on) == 1 else f"at the maximum {place}"
         return (
             f"{where} a request is {ends[0]} times ({ends[1]} to "
-            f"{ends[2]}) as long in stage {stage} as in stage {nearest}, the next"
+            f"{ends[2]}) as long in stage {stage} as in stage {nearest}, the next{_own_text(own, on, alpha)}"
         )
 
     return Asked(questions, evidence, fewest(on), says_missing=not maximum.shown)
+
+
+def _own_text(own: Estimate | None, cells: Sequence[CellReadings], alpha: float) -> str:
+    """How long the interval would be by the runs of these cells alone; the ratio is that of each run in itself in any case."""
+    if own is None:
+        return ""
+    low, high = (number(math.exp(min(end, 700.0)), 2) for end in Within(own).interval(alpha))
+    runs = count_text(sum(len(cell.runs) for cell in cells), "run")
+    return (
+        f"; that interval has the error of all cells of the section, whose ratios differ more from run to run; by the {runs} there alone "
+        f"it would be {low} to {high}"
+    )
 
 
 def _stage_ratio(stage: str, other: str, operation: str | None) -> Callable[[Reading], float | None]:
