@@ -63,7 +63,7 @@ rule = "limited_by"
 at = { write_ratio = 0.0 }
 args = { station = "server uplinks" }
 study_found = "Yes, it did."
-expected = [{ figure = "throughput", panel = "reads", metric = "throughput", levels = [3.0, 96.0], values = [1500.0, 2900.0] }]
+expected = [{ figure = "throughput", panel = "reads", metric = "throughput", levels = [3.0, 96.0], values = [1500.0, 2900.0], note = "The study named both ends of it" }]
 [[sections.hypotheses]]
 name = "h-knee"
 hypothesis = "Reads reach the plateau with five to ten clients."
@@ -315,12 +315,17 @@ def test_an_expected_curve_is_drawn_dashed_in_its_panel_alone(report: Report) ->
     assert line.kind == "plain"
     assert line.look.dash
     assert not any(one.name == line.name for one in panels["writes"].lines)
-    assert "Long dashes" in figures["baseline-throughput"].method
+    said = figures["baseline-throughput"].method
+    assert said.endswith("Long dashes: what was expected before the measurement. The study named both ends of it.")
     figures = {one.name: one for one in section(report, "replication").blocks if isinstance(one, Figure)}
     panel = next(one for one in figures["replication-response"].panels if one.title == "GET, 3 servers")
     (line,) = (one for one in panel.lines if one.name == "expected by the study")
     measured = next(one for one in panel.lines if one.kind == "line")
     assert [mark.y for mark in line.marks] == [measured.marks[0].y] * 2
+    # S1's dashes lay on its own first means, and were called what was expected.
+    assert figures["replication-response"].method.endswith(
+        "expected before the measurement; their level is ours at replicas R = 1, and the study gave the shape alone."
+    )
 
 
 FEWER = """

@@ -110,7 +110,7 @@ class ExpectedCurve(_Strict):
 
     ``figure`` is the name of the figure, ``panel`` a part of the titles of its panels (all without it). ``metric`` says how the values are
     brought to the speed of the machines: rates in requests/s, times in ms, or, of ``relative``, multiples of what was measured at the
-    first level, where the study gave its axis no unit.
+    first level, where the study gave its axis no unit. ``note`` is what else is to be known of it: the caption has it, without its stop.
     """
 
     figure: str
@@ -118,6 +118,7 @@ class ExpectedCurve(_Strict):
     metric: Literal["throughput", "response_time", "relative"]
     levels: Annotated[list[float], Field(min_length=2)]
     values: Annotated[list[float], Field(min_length=2)]
+    note: str = ""
 
     @model_validator(mode="after")
     def _pairs(self) -> ExpectedCurve:

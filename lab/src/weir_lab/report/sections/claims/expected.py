@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from weir_lab.report.numbers.maxima import listed
 from weir_lab.report.page.blocks import Figure
 from weir_lab.report.page.charts import Line, Look, Mark
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["with_expected"]
 
+# Of a curve with this metric nothing but the shape was expected.
+_SHAPE = "relative"
 _LOOKS = {"study": ("expected by the study", Look("c6", "", "9 5")), "ours": ("expected by us", Look("c5", "", "3 5"))}
 
 
@@ -25,7 +28,7 @@ def with_expected(blocks: Sequence[Block], task: Task) -> list[Block]:
     """The blocks of a section, with the curves that its hypotheses expected in the figures and panels that they name.
 
     Rates are brought to the speed of the machines (times the speed factor), times too (divided by it). A curve that has no unit begins at
-    what was measured at its first level.
+    what was measured at its first level, and the caption says so.
     """
     curves = [(one.from_, curve) for one in task.spec.hypotheses for curve in one.expected]
     found: list[Block] = []
@@ -43,8 +46,21 @@ def _drawn(figure: Figure, curves: Sequence[tuple[str, ExpectedCurve]], speed: f
             line = _line(panel, curve, whose, speed) if curve.panel in panel.title else None
             added += [line] if line is not None else []
         panels.append(replace(panel, lines=(*panel.lines, *added)))
-    text = " Long dashes: what was expected before the measurement."
-    return replace(figure, panels=tuple(panels), method=figure.method + text)
+    text = f" Long dashes: what was expected before the measurement{_shape_text(figure, curves)}."
+    notes = "".join(f" {note}." for note in dict.fromkeys(curve.note for _, curve in curves if curve.note))
+    return replace(figure, panels=tuple(panels), method=f"{figure.method}{text}{notes}")
+
+
+def _shape_text(figure: Figure, curves: Sequence[tuple[str, ExpectedCurve]]) -> str:
+    """``; their level is ours at replicas R = 1, and the study gave the shape alone``; empty where all have a unit of their own."""
+    shapes = [(whose, curve) for whose, curve in curves if curve.metric == _SHAPE]
+    if not shapes:
+        return ""
+    axis = figure.panels[0].x.label.partition(" (")[0]
+    first = listed([f"{level:g}" for level in dict.fromkeys(curve.levels[0] for _, curve in shapes)])
+    which = "their level" if len(shapes) == len(curves) else "the level of those without a unit"
+    given = "the study gave" if all(whose == "study" for whose, _ in shapes) else "what was expected is"
+    return f"; {which} is ours at {axis[:1].lower()}{axis[1:]} = {first}, and {given} the shape alone"
 
 
 def _line(panel: Panel, curve: ExpectedCurve, whose: str, speed: float) -> Line | None:
