@@ -77,6 +77,30 @@ def test_a_loud_level_that_has_the_largest_mean_is_not_left_out() -> None:
     assert found.knee_text == f"cannot tell: {found.why_not}"
 
 
+def test_a_largest_mean_before_the_end_of_a_curve_is_flat_or_falls_behind_it_and_is_none_yet_at_the_end() -> None:
+    """“No maximum yet” stood behind curves that are flat from a fifth of their levels on, and behind one that loses 40 %."""
+    loud = [0.8, 1.0, 1.2, 0.9, 1.1, 1.0]
+    rates = {6: 300.0, 24: 560.0, 96: 590.0, 192: 580.0, 384: 575.0}
+
+    def curve(last: float) -> Maximum:
+        # Each level has its loud runs in other blocks.
+        factors = [[*loud[place:], *loud[:place]] for place in range(len(rates))]
+        ends = {**rates, 384: last}
+        return found_of({at: [one * ends[at] for one in own] for at, own in zip(ends, factors, strict=True)})
+
+    flat = curve(575.0)
+    assert not flat.shown
+    assert flat.course == "flat from 24 clients on within what can be seen"
+    assert ", flat from 24 clients on within what can be seen, and no plateau is shown yet: " in flat.text
+    falls = curve(287.0)
+    assert not falls.shown
+    assert falls.course == "falling after that (lower at 384 clients)"
+    # A level of one run says nothing, and at the end of a curve nothing stands behind the largest mean.
+    ends = found_of({**dict.fromkeys((6, 24), [300.0, 500.0, 400.0]), 96: [700.0, 400.0, 500.0], 192: [300.0]})
+    assert not ends.shown
+    assert (ends.course, ends.yet_text) == ("", "no maximum yet")
+
+
 def test_a_series_that_a_slow_machine_leaves_as_it_is_is_judged_by_its_own_runs() -> None:
     """Fifteen levels of one reader were within 3 % of each other, and blocks in which 64 readers were half as fast hid that."""
     rng = np.random.default_rng(8)

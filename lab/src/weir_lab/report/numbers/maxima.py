@@ -6,7 +6,8 @@ Levels with one run are not judged. Where no level is shown to reach the plateau
 mean is not the largest. Such levels are left out, the most clients first and at most a third of them, and what is said is then said of the
 others. Whatever is left out for this is named beside the maximum, and one that lies above it by more than the margin takes it back.
 
-Where the most clients that were measured are alone on the plateau, it may be none: there is no maximum then.
+Where the most clients that were measured are alone on the plateau, it may be none: there is no maximum then. Where the largest mean has
+levels with more clients behind it, the curve does not go on growing there: it is flat within what can be seen, or falls (`_course`).
 
 The bracket of the knee is by the same rule: from the last level that is shown to be below the plateau to the first that is shown on it.
 Where that is the curve's first level, `with_fewer` takes levels with fewer clients from runs of their own.
@@ -72,6 +73,8 @@ class Maximum:
     """The most clients that were judged, where levels with more were left out: nothing is shown of those."""
     first: CellReadings | None = None
     """With fewer clients than ``cell``, of a sweep of its own: the fewest that are shown to reach the plateau, too (`with_fewer`)."""
+    course: str = ""
+    """Behind a largest mean: ``flat from 32 clients on within what can be seen``, or ``falling after that (lower at 648 clients)``; else empty."""
     ours: bool = False
     """Whether a side of the bracket is a level of such a sweep."""
 
@@ -94,13 +97,23 @@ class Maximum:
             at = f"at {clients}" if self.lone else f"from {clients} on"
             judged = f", of the levels up to {self.up_to}" if self.up_to is not None else ""
             return f"{rate(self.value.mean)} requests/s ({ends}) {at}{judged}"
-        return f"{self.largest_text}, no maximum yet: {self.why_not}"
+        return f"{self.largest_text}, {self.yet_text}: {self.why_not}"
 
     @property
     def largest_text(self) -> str:
         """The largest mean, which is not the maximum."""
         clients = count_text(self.cell.settings.clients, "client")
         return f"largest mean {rate(self.cell.mean_throughput)} requests/s at {clients}"
+
+    @property
+    def yet_text(self) -> str:
+        """What a largest mean is, where no maximum is shown: only the last level of a curve says that it may go on growing."""
+        return f"{self.course}, and no plateau is shown yet" if self.course else "no maximum yet"
+
+    @property
+    def course_text(self) -> str:
+        """The course behind a comma, for where only the largest mean is named."""
+        return f", {self.course}" if self.course else ""
 
     @property
     def why_not(self) -> str:
@@ -223,7 +236,7 @@ def _maximum_of(cells: tuple[CellReadings, ...], margin_percent: float) -> Maxim
     model = _model(ordered)
     if model is None or len(judged) < 2 or len(_clients(judged)) < min(2, len(_clients(ordered))):
         return Maximum(largest, (), None, None, single=single)
-    share, first = 1.0 - margin_percent / 100.0, None
+    share, first, course = 1.0 - margin_percent / 100.0, None, _course(model, judged, largest)
     for kept in _kept(judged):
         by_key = {cell_key(cell): cell for cell in kept}
         try:
@@ -236,7 +249,7 @@ def _maximum_of(cells: tuple[CellReadings, ...], margin_percent: float) -> Maxim
             # What may lie above the plateau is no reason to call it one.
             over = [one for one in ordered if one not in kept and one.mean_throughput * share > found.value.mean]
             if over:
-                return Maximum(largest, (), None, first, single=single, above=over[0])
+                return Maximum(largest, (), None, first, single=single, above=over[0], course=course)
             fewest, most = ordered[0].settings.clients, ordered[-1].settings.clients
             if fewest < most == on[0].settings.clients:
                 return Maximum(largest, (), None, first, single=single, rising=True)
@@ -244,7 +257,38 @@ def _maximum_of(cells: tuple[CellReadings, ...], margin_percent: float) -> Maxim
             up_to = _clients(kept)[-1] if len(kept) < len(judged) else None
             below = _below(model, kept, on, share)
             return Maximum(on[0], on, found.value, found, below, beyond, single, lone=lone, up_to=up_to)
-    return Maximum(largest, (), None, first, single=single)
+    return Maximum(largest, (), None, first, single=single, course=course)
+
+
+def _course(model: LogModel, judged: Sequence[CellReadings], largest: CellReadings) -> str:
+    """What a curve does behind its largest mean; empty where nothing is behind it that was judged.
+
+    Two levels differ where the interval of their contrast says so, at Bonferroni's level for all pairs: which mean is the largest was seen.
+    """
+    ordered = sorted(judged, key=lambda cell: cell.settings.clients)
+    behind = [cell for cell in ordered if cell.settings.clients > largest.settings.clients]
+    if largest not in ordered or not behind or len(_clients(ordered)) < len(ordered):
+        return ""
+    alpha = _ALPHA / (len(ordered) * (len(ordered) - 1) / 2.0)
+    lower = [cell for cell in ordered if cell is not largest and _is_lower(model, cell, largest, alpha)]
+    fallen = [str(cell.settings.clients) for cell in behind if cell in lower]
+    if fallen:
+        many = f"{len(fallen)} of {count_text(len(behind), 'level')} with more"
+        return f"falling after that (lower at {many if len(fallen) > _NAMED_MAX else listed(fallen)} clients)"
+    flat = largest
+    for cell in reversed([one for one in ordered if one.settings.clients < largest.settings.clients]):
+        if cell in lower:
+            break
+        flat = cell
+    return f"flat from {count_text(flat.settings.clients, 'client')} on within what can be seen"
+
+
+def _is_lower(model: LogModel, cell: CellReadings, other: CellReadings, alpha: float) -> bool:
+    try:
+        found = model.contrast({cell_key(cell): 1.0, cell_key(other): -1.0})
+    except LayoutError:
+        return False
+    return Within(found, -math.inf, 0.0).p_holds <= alpha
 
 
 def _model(cells: Sequence[CellReadings]) -> LogModel | None:

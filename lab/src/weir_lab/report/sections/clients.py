@@ -115,7 +115,7 @@ def summary(task: Task) -> str:
         by = f", limited by the {stop.limit.station}" if stop.limit.station else ""
         whose = f" ({_whose(stop)})" if len(stop.series) > 1 or not stop.alone else ""
         reported = f"{stop.rate_text} {_first(stop)}" if stop.shown else found.largest_text
-        parts.append(f"{stop.workload} {reported}{whose}{by}")
+        parts.append(f"{stop.workload} {reported}{whose}{found.course_text}{by}")
         if not found.shown:
             missing[found.why_not] = None
     # Why a largest mean is no maximum is said once, where it is the same for all, or differs in numbers alone.
@@ -127,7 +127,9 @@ def summary(task: Task) -> str:
         missing = {
             f"some {wanted[0]} to {wanted[-1]} runs of each level in place of {runs} would tell in 4 of 5 such studies": None
         }
-    parts += [f"a largest mean is no maximum yet: {reason}" for reason in missing]
+    courses = all(stop.maximum.course for stop in stops if not stop.maximum.shown)
+    yet = "no plateau is shown yet" if courses else "a largest mean is no maximum yet"
+    parts += [f"{yet}: {reason}" for reason in missing]
     return f"{task.spec.title}: {'; '.join(parts)}."
 
 
@@ -524,7 +526,7 @@ def _stop_sentence(stop: Stop) -> str:
     if len(stop.series) > 1:
         time += f" with {lead.name}"
     if not stop.shown:
-        why_not = f" No maximum yet: {maximum.why_not}{_single(stop)}."
+        why_not = f" {maximum.yet_text[:1].upper()}{maximum.yet_text[1:]}: {maximum.why_not}{_single(stop)}."
         return f"{stop.workload.capitalize()}: {maximum.largest_text}{whose}, with {time}.{why_not} {limit.short}"
     reached = maximum.text if len(stop.series) == 1 else f"{stop.rate_text} {_first(stop)}"
     parts = [f"{stop.workload.capitalize()}: {'' if maximum.lone else 'maximum '}{reached}{whose}, with {time}."]
@@ -548,8 +550,7 @@ def _stop_sentence(stop: Stop) -> str:
 def _beside_sentence(task: Task, series: Series) -> str:
     """What another engine beside the original reaches: its row of the table of maxima."""
     maximum = maximum_over(task, [series])
-    found = f"maximum {maximum.text}" if maximum.shown else f"{maximum.largest_text}, no maximum yet: {maximum.why_not}"
-    return f"Beside it, {series.name}, {series.workload}: {found}."
+    return f"Beside it, {series.name}, {series.workload}: {'maximum ' if maximum.shown else ''}{maximum.text}."
 
 
 def _single(stop: Stop) -> str:

@@ -196,11 +196,14 @@ def _points(task: Task, lines: Sequence[Series], fit: LogModel | None) -> list[s
         reasons = {found.why_not for found in maxima.values() if not found.shown}
         once = len(reasons) == 1 and len(maxima) > 1
         parts = [
-            f"{name} {'maximum ' if found.shown else ''}{found.largest_text if once and not found.shown else found.text}"
+            f"{name} {'maximum ' if found.shown else ''}"
+            f"{f'{found.largest_text}{found.course_text}' if once and not found.shown else found.text}"
             for name, found in maxima.items()
         ]
         # Why a largest mean is no maximum is said once, where it is the same for all.
-        why_not = f". A largest mean is no maximum yet: {reasons.pop()}" if once else ""
+        courses = all(found.course for found in maxima.values() if not found.shown)
+        yet = "No plateau is shown yet" if courses else "A largest mean is no maximum yet"
+        why_not = f". {yet}: {reasons.pop()}" if once else ""
         points.append(f"{workload.capitalize()}: {'; '.join(parts)}{why_not}.")
     points += _hops(lines) + _spent_points(lines)
     reported: dict[tuple[str, str, str], list[str]] = {}

@@ -187,7 +187,7 @@ def _against(maximum: Maximum, speed: float, printed: Printed | None, link: Boun
 
 def _shown(maximum: Maximum) -> str:
     if not maximum.shown:
-        return "; ".join([f"cannot tell: {maximum.why_not}", *([maximum.single_text] if maximum.single else [])])
+        return "; ".join([f"cannot tell: {maximum.why_not}", *filter(None, [maximum.course, maximum.single_text])])
     beside = [one for one in (maximum.fall_text, maximum.single_text) if one]
     return "; ".join([f"shown, mean of {count_text(len(maximum.cells), 'level')}", *beside])
 
