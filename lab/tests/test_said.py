@@ -14,7 +14,9 @@ from weir_lab.design import RequestPath
 from weir_lab.report.numbers.maxima import more_text
 from weir_lab.report.numbers.readings import CellReadings
 from weir_lab.report.numbers.stations import Usage
+from weir_lab.report.page.blocks import Finding
 from weir_lab.report.sections import multigets
+from weir_lab.report.sections.claims import asked
 from weir_lab.report.sections.claims.asked import Asked, Compared, _spread_text
 from weir_lab.report.sections.claims.confirming import Weighed, _links_text
 from weir_lab.report.sections.claims.contrasts import Pair, by_own_runs, level_against_one, within_percent
@@ -25,7 +27,7 @@ from weir_lab.report.sections.clients import _first
 from weir_lab.report.sections.comparisons.beside import _hops
 from weir_lab.report.sections.comparisons.queued import queue_grows
 from weir_lab.report.sections.models.open_stations import loads_of
-from weir_lab.report.sets.assembling import _link_notes, _scale_texts
+from weir_lab.report.sets.assembling import _in_part, _link_notes, _scale_texts
 from weir_lab.theory.linear import Estimate, Within, judge_all
 
 
@@ -100,6 +102,37 @@ def test_a_mean_over_pairs_says_how_far_these_lie_apart() -> None:
     # The means of runs, not the change with the blocks taken out that stands before.
     assert said == "; over these pairs plain means change by −1.91 to +63.0 %, by more than 5 % in 1 of them"
     assert not _spread_text(Compared(found.estimate, pairs[:1], 0), lambda run: run.throughput, 5.0)
+
+
+def test_a_step_that_goes_against_the_whole_is_named_with_its_interval_and_in_the_summary(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """“1 to 32 read threads: +209 %, holds” had its last step, −19.3 %, without a word that this one is shown."""
+    whole = Compared(Estimate(1.1, 0.01, 50.0), [], 0)
+    steps = {(1.0, 16.0): 1.34, (16.0, 32.0): -0.214, (32.0, 64.0): -0.01}
+    monkeypatch.setattr(
+        asked, "compared", lambda _claim, _task, _cells, ends, _value: Compared(Estimate(steps[ends], 0.03, 50.0), [], 0)
+    )
+    claim: Any = SimpleNamespace(args={"factor": "readers"})
+    task: Any = None
+
+    def said(levels: list[float]) -> str:
+        return asked._steps_text(claim, task, [], levels, lambda run: run.throughput, whole, 0.05)
+
+    text = said([1.0, 16.0, 32.0, 64.0])
+    assert text == (
+        "; step by step 1 to 16 +282 %, 16 to 32 −19.3 %, 32 to 64 −1.00 %; within it, the other way: 16 to 32 −19.3 % (−24.0 to −14.3)"
+    )
+    # A step that may be none is not named.
+    steps[16.0, 32.0] = -0.05
+    assert asked.THE_OTHER_WAY not in said([1.0, 16.0, 32.0])
+    findings = [
+        Finding("a", "More threads give more.", verdict, f"throughput changes{text}; intervals of 95 %")
+        for verdict in ("holds", "cannot tell")
+    ]
+    assert _in_part(findings) == (
+        " “More threads give more” holds from end to end, and goes the other way within: 16 to 32 −19.3 % (−24.0 to −14.3)."
+    )
 
 
 def a_sweep(speed: float, *notes: str) -> Any:
@@ -208,21 +241,21 @@ def test_time_that_stays_or_has_no_room_to_grow_is_no_second_sign() -> None:
 def test_intervals_are_those_that_decide_where_any_of_several_parts_may() -> None:
     """“+49.0 % (+15.1 to +92.8), within 10 %: cannot tell”: one of three pairs decides by a longer interval than was printed."""
 
-    def asked(*changes: float) -> Asked:
+    def within_ten(*changes: float) -> Asked:
         questions = tuple(Within(Estimate(one, 0.1, 30.0), *within_percent(10.0)) for one in changes)
         return Asked(questions, lambda alpha: f"{alpha:g}", 6)
 
-    doubtful = asked(0.435, 0.1, 0.0)
+    doubtful = within_ten(0.435, 0.1, 0.0)
     alpha, why = _level(doubtful, 0.0031)
     assert (alpha, why) == (pytest.approx(0.0031 / 3), ", since any of 3 parts may decide against it")
     # At the level of the sentence the interval lies beyond 10 %, at that which decides it does not.
     worst = doubtful.questions[0]
     assert worst.interval(0.0031)[0] > math.log(1.1) > worst.interval(alpha)[0]
     assert judge_all([doubtful.questions], 0.0031)[0].answer == "cannot tell"
-    assert judge_all([asked(0.6, 0.1, 0.0).questions], 0.0031)[0].answer == "does not hold"
+    assert judge_all([within_ten(0.6, 0.1, 0.0).questions], 0.0031)[0].answer == "does not hold"
     # What holds, and what is asked once, is judged at the level of the sentence.
-    assert _level(asked(0.1, 0.0), 0.0031) == (0.0031, "")
-    assert _level(asked(0.6), 0.0031) == (0.0031, "")
+    assert _level(within_ten(0.1, 0.0), 0.0031) == (0.0031, "")
+    assert _level(within_ten(0.6), 0.0031) == (0.0031, "")
 
 
 def test_a_ratio_of_stages_says_where_its_error_is_that_of_other_cells() -> None:

@@ -36,6 +36,7 @@ from weir_lab.report.sections.claims import (
     what_limits,
     with_expected,
 )
+from weir_lab.report.sections.claims.asked import HOLDS, THE_OTHER_WAY
 from weir_lab.report.sections.comparisons import beside, overhead, price
 from weir_lab.report.sets.machines import awake_limits, machine_details, machine_facts
 from weir_lab.report.sets.quotas import quota_check, quota_limits
@@ -425,7 +426,7 @@ def _summary(
             if study_set.published
             else f"{count_text(len(findings), 'claim')} that were fixed before the data,"
         )
-        last.append(f"Of {those} {reported}{_not_so(findings)}.")
+        last.append(f"Of {those} {reported}{_not_so(findings)}.{_in_part(findings)}")
     first = results[:_RESULTS_MAX]
     kept = sorted(rank, key=lambda name: rank[name])[: max(0, _SUMMARY_MAX + len(tried) - len(first) - len(last))]
     others: tuple[str, ...] = (
@@ -443,6 +444,16 @@ def _not_so(findings: Sequence[Finding]) -> str:
         return ""
     more = f"; and {len(found) - _NAMED_MAX} more" if len(found) > _NAMED_MAX else ""
     return f"; these do not hold on our data: {'; '.join(f'“{one}”' for one in found[:_NAMED_MAX])}{more}"
+
+
+def _in_part(findings: Sequence[Finding]) -> str:
+    """Conclusions that hold from end to end of a range, and not in a step of it."""
+    steps = {
+        one.claim.rstrip("."): one.evidence.partition(THE_OTHER_WAY)[2].partition(";")[0]
+        for one in findings
+        if one.verdict == HOLDS and THE_OTHER_WAY in one.evidence
+    }
+    return "".join(f" “{claim}” holds from end to end, and goes the other way within: {step}." for claim, step in steps.items())
 
 
 def _expected_lines(sections: tuple[Section, ...]) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ __all__ = [
     "NOT",
     "NO_DATA",
     "RESPONSES",
+    "THE_OTHER_WAY",
     "TOO_FEW",
     "Asked",
     "Compared",
@@ -49,6 +50,8 @@ __all__ = [
 
 HOLDS, NOT, CANNOT_TELL, NO_DATA = "holds", "does not hold", "cannot tell", "no data"
 TOO_FEW = "two levels with two runs each are needed"
+THE_OTHER_WAY = "; within it, the other way: "
+"""Before the steps of a range that go against the change from end to end, up to the next semicolon."""
 # Levels of which each step is named.
 _STEPS_MAX = 6
 
@@ -162,15 +165,17 @@ def _steps_text(
     cells: Sequence[CellReadings],
     levels: Sequence[float],
     value: Callable[[Reading], float | None],
-    whole: int,
+    whole: Compared,
+    alpha: float,
 ) -> str:
     """``; step by step 8 to 16 +54 %, 16 to 32 +0.1 %, 32 to 64 −0.1 %``: from end to end a change does not tell where it is.
 
-    Not over clients, where the curve tells, nor of two levels. ``whole``: over how many pairs the change from end to end is.
+    Not over clients, where the curve tells, nor of two levels. ``whole`` is the change from end to end. A step that is shown to go against
+    it, by its interval of level 1 - alpha, is named behind the others.
     """
     if str(claim.args["factor"]).startswith("clients") or not 2 < len(levels) <= _STEPS_MAX:
         return ""
-    parts, pairs = [], set[int]()
+    parts, pairs, against = [], set[int](), []
     scale, unit = (100.0, " % writes") if claim.args["factor"] == "write_ratio" else (1.0, "")
     for low, high in itertools.pairwise(levels):
         found = compared(claim, task, cells, (low, high), value)
@@ -178,9 +183,14 @@ def _steps_text(
             return ""
         pairs.add(len(found.pairs))
         change = signed_percent(100.0 * math.expm1(found.estimate.value))
-        parts.append(f"{scale * low:g} to {scale * high:g}{unit} {change} %")
-    own = ", each over the pairs that it has" if pairs != {whole} else ""
-    return f"; step by step {', '.join(parts)}{own}"
+        step = f"{scale * low:g} to {scale * high:g}{unit}"
+        parts.append(f"{step} {change} %")
+        ends = Within(found.estimate).interval(alpha)
+        if ends[1] < 0.0 < whole.estimate.value or ends[0] > 0.0 > whole.estimate.value:
+            against.append(f"{step} {change_text(found.estimate, alpha)}")
+    own = ", each over the pairs that it has" if pairs != {len(whole.pairs)} else ""
+    shown = f"{THE_OTHER_WAY}{', '.join(against)}" if against else ""
+    return f"; step by step {', '.join(parts)}{own}{shown}"
 
 
 def one_sided(
@@ -203,7 +213,7 @@ def one_sided(
             lambda alpha: (
                 f"{name(claim)} changes by {change_text(estimate, alpha)} ({pairs_text(claim, found)})"
                 f"{_spread_text(found, value(claim), task.margins.maximum)}"
-                f"{_steps_text(claim, task, cells, levels, value(claim), len(pairs))}{limits}"
+                f"{_steps_text(claim, task, cells, levels, value(claim), found, alpha)}{limits}"
             ),
             fewest([cell for pair in pairs for cell in (pair.base, pair.other)]),
         )
