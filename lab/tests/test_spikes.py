@@ -242,12 +242,12 @@ def test_a_trace_whose_parts_are_too_much_alike_has_no_interval_and_its_page_say
     rates = 10_000.0 * (1.0 + 0.2 * np.sin(np.linspace(0.0, 2.0 * np.pi, 600)))
     windows = [Window(float(n), 1.0, round(rate), 10**9, None) for n, rate in enumerate(rates)]
     monkeypatch.setattr(traces, "windows_of_run", lambda *_: windows)
-    run = SimpleNamespace(run=SimpleNamespace(folder=None), load=None, law_deviation=0.0)
+    run = SimpleNamespace(run=SimpleNamespace(folder=None), load=None, law_deviation=0.0, times=None)
     found = steadiness(cast("Reading", run), 1)
     assert found is not None
     assert (math.isinf(found.high_percent), found.verdict()) == (True, CANNOT_TELL)
     assert traces._end(found.low_percent) == "–"
-    said = traces._point("hour", found)
+    said = traces._point("hour", found, cast("Reading", run))
     assert "% (its parts are too much alike for an interval);" in said
     assert "it wanders: means of 20 s lie −20 to +20 % off its mean; they spread by 14.3 %, and would by 3.2 %" in said
 

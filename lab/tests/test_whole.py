@@ -575,6 +575,11 @@ def test_a_trace_has_the_deviation_of_single_requests_and_says_which_rows_are_on
     deviation = run.times.standard_deviation() if run.times is not None else None
     assert deviation is not None
     assert number_of(row[found.columns.index("SD of requests (ms)")]) == pytest.approx(deviation / 1e6, rel=1e-3)
+    # S2 expected it to be “somewhat larger than the mean”, and no row said which of both is.
+    ratio = row[found.columns.index("SD over R")]
+    assert number_of(ratio) == pytest.approx(deviation / 1e9 / run.response_s, rel=1e-3)
+    assert isinstance(ratio, Value)
+    assert f"The standard deviation of its requests is {ratio.text} times their mean." in sentences(section(report, "trace"))
     assert "windows of 1 s" not in found.caption
     spec = next(one for one in load_set(DATA / "small.set.toml").sections if one.name == "trace")
     sweep = read_cells("t-trace.toml", folder / "t-trace")

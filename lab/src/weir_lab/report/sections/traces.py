@@ -193,12 +193,12 @@ def build(task: Task) -> list[Block]:
         rows.append(
                 (
                     name, Value(len(found.windows)), Value(found.cut), Value(run.throughput, digits=0), Value(1e3 * run.response_s),
-                    _deviation(run), Value(found.cv_percent, digits=1), Value(found.drift_percent, digits=2, signed=True),
+                    _deviation(run), _over_mean(run), Value(found.cv_percent, digits=1), Value(found.drift_percent, digits=2, signed=True),
                     _end(found.low_percent), _end(found.high_percent),
                     Value(found.lag1, digits=2), Value(found.law_percent, digits=2, signed=True), found.verdict(),
                 )
             )  # fmt: skip
-        points.append(_point(name, found))
+        points.append(_point(name, found, run))
         seen = spikes_of(run, found)
         if seen is not None:
             spikes.append(_spike_row(name, seen))
@@ -211,7 +211,7 @@ def build(task: Task) -> list[Block]:
         return [Text("No run is long enough for windows.")]
     table = Table(
         f"{task.spec.name}-steadiness",
-        "SD: standard deviation of the response times of single requests. Spread (coefficient of variation) of throughput between windows; "
+        "SD: standard deviation of the response times of single requests; over R, as a multiple of their mean. Spread (coefficient of variation) of throughput between windows; "
         "change along a straight line through the means of "
         f"{PARTS} parts (fewer of a short trace), from the first to the last, with its 95 % interval; correlation of neighbouring parts, "
         "which count as fewer where they are alike; deviation from the interactive law. A trace is "
@@ -225,6 +225,7 @@ def build(task: Task) -> list[Block]:
             "X (requests/s)",
             "R (ms)",
             "SD of requests (ms)",
+            "SD over R",
             "Spread (%)",
             "Drift (%)",
             "from",
@@ -481,24 +482,34 @@ def _deviation(run: Reading) -> Entry:
     return Value(found / 1e6) if found is not None else "–"
 
 
+def _over_mean(run: Reading) -> Entry:
+    """That deviation over the mean of the same requests."""
+    found = run.times.standard_deviation() if run.times is not None else None
+    return Value(found / 1e9 / run.response_s, digits=2) if found is not None else "–"
+
+
 def _end(percent: float) -> Entry:
     """An end of the interval of a change; none is known where parts are too much alike."""
     return Value(percent, digits=2, signed=True) if math.isfinite(percent) else "–"
 
 
-def _point(name: str, found: Steadiness) -> str:
+def _point(name: str, found: Steadiness, run: Reading) -> str:
     change = Value(found.drift_percent, digits=2, signed=True).text
     ends = [
         Value(one, digits=2, signed=True).text for one in (found.low_percent, found.high_percent) if math.isfinite(one)
     ]
     interval = f"({' to '.join(ends)})" if ends else "(its parts are too much alike for an interval)"
     wanders = f"; it wanders: {found.wandering_text}" if found.wanders else ""
+    ratio = _over_mean(run)
+    deviates = (
+        f" The standard deviation of its requests is {ratio.text} times their mean." if isinstance(ratio, Value) else ""
+    )
     return (
         f"{name} {_SAID[found.verdict()]} within {STABLE_PERCENT:g} %: from its beginning to its end throughput changes by "
         f"{change} % {interval}; "
         f"windows spread by {number(found.cv_percent, 1)} %{wanders}, and the response time "
         f"is {Value(found.law_percent, digits=2, signed=True).text} % "
-        "off N / X."
+        f"off N / X.{deviates}"
     )
 
 
