@@ -27,7 +27,8 @@ from weir_lab.report.sections.clients import _first
 from weir_lab.report.sections.comparisons.beside import _hops
 from weir_lab.report.sections.comparisons.queued import queue_grows
 from weir_lab.report.sections.models.open_stations import loads_of
-from weir_lab.report.sets.assembling import _in_part, _link_notes, _scale_texts
+from weir_lab.report.sets.assembling import _link_notes, _scale_texts
+from weir_lab.report.sets.results import in_part_text
 from weir_lab.theory.linear import Estimate, Within, judge_all
 
 
@@ -130,7 +131,7 @@ def test_a_step_that_goes_against_the_whole_is_named_with_its_interval_and_in_th
         Finding("a", "More threads give more.", verdict, f"throughput changes{text}; intervals of 95 %")
         for verdict in ("holds", "cannot tell")
     ]
-    assert _in_part(findings) == (
+    assert in_part_text(findings) == (
         " “More threads give more” holds from end to end, and goes the other way within: 16 to 32 −19.3 % (−24.0 to −14.3)."
     )
 

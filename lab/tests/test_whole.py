@@ -107,6 +107,9 @@ def test_the_summary_begins_with_where_each_workload_stops_and_the_others_open_o
         one.claim for one in report.findings if one.verdict == "does not hold"
     ]
     assert report.limits[0].startswith("All this comes from 121 valid runs in 11 sweeps, measured for ")
+    # “A night has hours for some 350 runs” stood over runs that two hours had sufficed for.
+    assert re.search(r" each, made within \S+ (minutes|hours|days), on the testbed", report.limits[0])
+    assert re.search(r"; \d+ of \d+ attempts \(\d+ %\) failed a gate and (is|are) left out", report.limits[0])
     assert "Baseline" in [one.partition(":")[0] for one in report.details]
     page = unescape((folder / "small.html").read_text())
     opened = re.search(r'<details class="kept"><summary>What else was found</summary>(.*?)</details>', page, re.DOTALL)

@@ -36,14 +36,13 @@ from weir_lab.report.sections.claims import (
     what_limits,
     with_expected,
 )
-from weir_lab.report.sections.claims.asked import HOLDS, THE_OTHER_WAY
 from weir_lab.report.sections.comparisons import beside, overhead, price
-from weir_lab.report.sets.machines import awake_limits, machine_details, machine_facts
+from weir_lab.report.sets.machines import awake_limits, machine_details, machine_facts, period_ns, within_text
 from weir_lab.report.sets.quotas import quota_check, quota_limits
-from weir_lab.report.sets.results import CHANGED, confirmed_text, results_of, single_text
+from weir_lab.report.sets.results import CHANGED, confirmed_text, in_part_text, results_of, single_text
 from weir_lab.report.sets.system import system_section
 from weir_lab.report.sets.terms import terms_section
-from weir_lab.theory.units import count_text
+from weir_lab.theory.units import count_text, number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -426,7 +425,7 @@ def _summary(
             if study_set.published
             else f"{count_text(len(findings), 'claim')} that were fixed before the data,"
         )
-        last.append(f"Of {those} {reported}{_not_so(findings)}.{_in_part(findings)}")
+        last.append(f"Of {those} {reported}{_not_so(findings)}.{in_part_text(findings)}")
     first = results[:_RESULTS_MAX]
     kept = sorted(rank, key=lambda name: rank[name])[: max(0, _SUMMARY_MAX + len(tried) - len(first) - len(last))]
     others: tuple[str, ...] = (
@@ -444,16 +443,6 @@ def _not_so(findings: Sequence[Finding]) -> str:
         return ""
     more = f"; and {len(found) - _NAMED_MAX} more" if len(found) > _NAMED_MAX else ""
     return f"; these do not hold on our data: {'; '.join(f'“{one}”' for one in found[:_NAMED_MAX])}{more}"
-
-
-def _in_part(findings: Sequence[Finding]) -> str:
-    """Conclusions that hold from end to end of a range, and not in a step of it."""
-    steps = {
-        one.claim.rstrip("."): one.evidence.partition(THE_OTHER_WAY)[2].partition(";")[0]
-        for one in findings
-        if one.verdict == HOLDS and THE_OTHER_WAY in one.evidence
-    }
-    return "".join(f" “{claim}” holds from end to end, and goes the other way within: {step}." for claim, step in steps.items())
 
 
 def _expected_lines(sections: tuple[Section, ...]) -> tuple[str, ...]:
@@ -477,7 +466,8 @@ def _made(sections: tuple[Section, ...], sweeps: list[SweepReadings], single: st
     flagged, invalid = sum(one.flagged for one in sweeps), sum(one.invalid for one in sweeps)
     testbeds = sorted({one.testbed.kind for one in sweeps if one.testbed is not None})
     reported = (
-        f"All this comes from {count_text(runs, 'valid run')} in {count_text(len(sweeps), 'sweep')}{_lengths(sweeps)} on "
+        f"All this comes from {count_text(runs, 'valid run')} in {count_text(len(sweeps), 'sweep')}{_lengths(sweeps)} "
+        f"{f'made within {within_text(*period_ns(sweeps))}, ' if runs else ''}on "
         f"the testbed{'s' if len(testbeds) > 1 else ''} {' and '.join(testbeds) or 'of this machine'}{_shared_text(sweeps)}"
     )
     if single:
@@ -485,7 +475,10 @@ def _made(sections: tuple[Section, ...], sweeps: list[SweepReadings], single: st
     if flagged:
         reported += f"; {flagged} {'carries' if flagged == 1 else 'carry'} a flag"
     if invalid:
-        reported += f"; {count_text(invalid, 'attempt')} failed a gate and {'is' if invalid == 1 else 'are'} left out"
+        share = number(100.0 * invalid / (runs + invalid), 0)
+        reported += (
+            f"; {invalid} of {runs + invalid} attempts ({share} %) failed a gate and {'is' if invalid == 1 else 'are'} left out"
+        )
     missing = [section.title for section in sections if section.missing]
     return f"{reported}; not there, or only in part: {', '.join(missing)}." if missing else f"{reported}."
 
@@ -584,12 +577,7 @@ def facts_of(sweeps: Sequence[SweepReadings]) -> list[tuple[str, str]]:
         for name, value in sweep.facts.items():
             found.setdefault(name, {})[value] = None
     facts = [(name, "; ".join(values)) for name, values in found.items()] + machine_facts(sweeps)
-    times = [
-        run.meta
-        for sweep in sweeps
-        for run in [*(one.run for cell in sweep.cells for one in cell.runs), *sweep.unloaded]
-    ]
-    first, last = min(one.started_unix_ns for one in times), max(one.ended_unix_ns for one in times)
+    first, last = period_ns(sweeps)
     return [*facts, ("runs made", f"{_utc(first)} to {_utc(last)} UTC"), *_testbed_notes(sweeps)]
 
 

@@ -1,4 +1,4 @@
-"""On which machines a report's runs were made, and whether these agree: `machine_facts`, `machine_details`, `awake_limits`."""
+"""On which machines a report's runs were made, whether these agree, and when: `machine_facts`, `machine_details`, `awake_limits`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from weir_lab.report.numbers.readings import CellReadings, Reading, SweepReadings
 
-__all__ = ["awake_limits", "machine_details", "machine_facts"]
+__all__ = ["awake_limits", "machine_details", "machine_facts", "period_ns", "within_text"]
 
 _Machine = tuple[tuple[str, str], ...]
 
@@ -93,3 +93,25 @@ def _ratio(cell: CellReadings, first: _Machine, other: _Machine) -> float | None
 
 def _level(runs: Sequence[Reading]) -> float | None:
     return statistics.fmean(math.log(throughput_of(run)) for run in runs) if runs else None
+
+
+def period_ns(sweeps: Sequence[SweepReadings]) -> tuple[int, int]:
+    """When the first run began and the last one ended."""
+    times = [
+        run.meta
+        for sweep in sweeps
+        for run in [*(one.run for cell in sweep.cells for one in cell.runs), *sweep.unloaded]
+    ]
+    return min(one.started_unix_ns for one in times), max(one.ended_unix_ns for one in times)
+
+
+def within_text(first_ns: int, last_ns: int) -> str:
+    """From the first run to the last.
+
+    >>> [within_text(0, round(3.6e12 * hours)) for hours in (0.5, 1.9, 46.0)]
+    ['30 minutes', '1.9 hours', '1.9 days']
+    """
+    minutes = (last_ns - first_ns) / 6e10
+    if minutes < 100.0:
+        return f"{max(minutes, 1.0):.0f} minutes"
+    return f"{minutes / 60.0:.1f} hours" if minutes < 36.0 * 60.0 else f"{minutes / 1440.0:.1f} days"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weir_lab.report.numbers.maxima import listed
-from weir_lab.report.sections.claims.asked import CANNOT_TELL, NO_DATA
+from weir_lab.report.sections.claims.asked import CANNOT_TELL, HOLDS, NO_DATA, THE_OTHER_WAY
 from weir_lab.report.sections.claims.confirming import CONFIRMED, NOT_CONFIRMED, limits_text, tried_text
 from weir_lab.report.sections.comparisons.plateaus import ends_text, stops_of
 from weir_lab.theory.units import count_text
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weir_lab.report.common import Task
-    from weir_lab.report.page.blocks import Section
+    from weir_lab.report.page.blocks import Finding, Section
     from weir_lab.report.sections.comparisons.plateaus import Stop
 
-__all__ = ["CHANGED", "confirmed_text", "results_of", "single_text"]
+__all__ = ["CHANGED", "confirmed_text", "in_part_text", "results_of", "single_text"]
 
 CHANGED = "runs with "
 """Before what was changed, among a section's conclusions."""
@@ -185,6 +185,16 @@ def confirmed_text(sections: Sequence[Section]) -> str:
         for changed, by_verdict in found.items()
     ]
     return f"That a station limits was tried with runs of ours in which it alone was changed: {'; '.join(parts)}."
+
+
+def in_part_text(findings: Sequence[Finding]) -> str:
+    """Conclusions that hold from end to end of a range, and not in a step of it."""
+    steps = {
+        one.claim.rstrip("."): one.evidence.partition(THE_OTHER_WAY)[2].partition(";")[0]
+        for one in findings
+        if one.verdict == HOLDS and THE_OTHER_WAY in one.evidence
+    }
+    return "".join(f" “{claim}” holds from end to end, and goes the other way within: {step}." for claim, step in steps.items())
 
 
 def single_text(tasks: Sequence[Task]) -> str:
