@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from weir_lab.design import RequestPath
+from weir_lab.design import RequestPath, Settings
 from weir_lab.report.numbers.maxima import more_text
 from weir_lab.report.numbers.readings import CellReadings
 from weir_lab.report.numbers.stations import Usage
-from weir_lab.report.page.blocks import Finding
+from weir_lab.report.page.blocks import Finding, Table, Text
 from weir_lab.report.sections import multigets
 from weir_lab.report.sections.claims import asked
 from weir_lab.report.sections.claims.asked import Asked, Compared, _spread_text
@@ -28,7 +28,7 @@ from weir_lab.report.sections.comparisons.beside import _hops
 from weir_lab.report.sections.comparisons.queued import queue_grows
 from weir_lab.report.sections.models.open_stations import loads_of
 from weir_lab.report.sets.assembling import _link_notes, _scale_texts
-from weir_lab.report.sets.results import in_part_text
+from weir_lab.report.sets.results import again_blocks, in_part_text
 from weir_lab.theory.linear import Estimate, Within, judge_all
 
 
@@ -134,6 +134,45 @@ def test_a_step_that_goes_against_the_whole_is_named_with_its_interval_and_in_th
     assert in_part_text(findings) == (
         " “More threads give more” holds from end to end, and goes the other way within: 16 to 32 −19.3 % (−24.0 to −14.3)."
     )
+
+
+def test_a_setting_that_an_earlier_sweep_has_too_stands_beside_it() -> None:
+    """Three sweeps of S4 had 15,036, 15,845 and 19,388 requests/s with 16 readers and near 384 clients, and nobody said so."""
+
+    def part(name: str, clients: int, *rates: float, readers: int = 16, kind: str = "clients", topology: str = "one") -> Any:
+        settings = Settings(engine="split", readers=readers, servers=5, clients=clients, client_machines=3)
+        runs = tuple(
+            SimpleNamespace(
+                throughput=rate,
+                run=SimpleNamespace(meta=SimpleNamespace(repetition=place, started_unix_ns=place), folder=Path(name) / "runs" / "x"),
+            )
+            for place, rate in enumerate(rates)
+        )
+        named: Any = SimpleNamespace(name="c", settings=settings, levels=(("readers", readers), ("clients", clients)))
+        sweep = SimpleNamespace(
+            folder=Path(name), study=SimpleNamespace(topology=topology), links_built=True,
+            cells=(CellReadings(named, runs),),  # type: ignore[arg-type]
+        )  # fmt: skip
+        return SimpleNamespace(spec=SimpleNamespace(name=name, kind=kind), sweeps=(sweep,))
+
+    earlier = [
+        part("s4-max1", 384, 14_000.0, 16_000.0),
+        part("far", 288, 1.0, 2.0),
+        part("others", 384, 1.0, 2.0, readers=8),
+        part("more-links", 384, 1.0, 2.0, topology="another"),
+        part("trace", 384, 1.0, 2.0, kind="trace"),
+    ]
+    text, table = again_blocks(part("s4-max3", 372, 18_000.0, 21_000.0), earlier)
+    assert isinstance(text, Text)
+    assert text.points == (
+        "1 setting of this section was measured in another sweep of an earlier section, too, at other hours; furthest apart is 16 readers, "
+        "372 clients: 19,500 requests/s with 372 clients (2 runs) here, 15,000 requests/s with 384 clients (2 runs) in s4-max1 (+30.0 %).",
+    )
+    assert isinstance(table, Table)
+    assert len(table.rows) == 1
+    assert again_blocks(part("s4-max3", 372, 18_000.0, 21_000.0), earlier[1:]) == []
+    # A sweep is not another one because a second section shows it.
+    assert again_blocks(earlier[0], earlier[:1]) == []
 
 
 def a_sweep(speed: float, *notes: str) -> Any:

@@ -39,7 +39,7 @@ from weir_lab.report.sections.claims import (
 from weir_lab.report.sections.comparisons import beside, overhead, price
 from weir_lab.report.sets.machines import awake_limits, machine_details, machine_facts, period_ns, within_text
 from weir_lab.report.sets.quotas import quota_check, quota_limits
-from weir_lab.report.sets.results import CHANGED, confirmed_text, in_part_text, results_of, single_text
+from weir_lab.report.sets.results import CHANGED, again_blocks, confirmed_text, in_part_text, results_of, single_text
 from weir_lab.report.sets.system import system_section
 from weir_lab.report.sets.terms import terms_section
 from weir_lab.theory.units import count_text, number
@@ -308,7 +308,9 @@ def _judged(
         own = [next(confirmed) for _ in spec.more]
         shown = what_limits(task, own) if task is not None and section.blocks else []
         more = [readings[one.file, False] for one in spec.more if (one.file, False) in readings]
-        cost = with_tables(price.price_blocks(task, earlier)) if task is not None and section.blocks else []
+        cost = []
+        if task is not None and section.blocks:
+            cost = with_tables([*price.price_blocks(task, earlier), *again_blocks(task, earlier)])
         if task is not None:
             earlier.append(task)
         judged.append(

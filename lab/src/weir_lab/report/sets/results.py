@@ -1,4 +1,4 @@
-"""What a set found, over all its sections: where each workload stops and what limits it there. `results_of`.
+"""What a set found, over all its sections: where each workload stops and what limits it there (`results_of`), and what was measured twice.
 
 The sentences are made of the stops of each section (`comparisons.plateaus`), so that they say what its table of maxima has.
 """
@@ -8,20 +8,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weir_lab.report.common import cell_words, level_value
+from weir_lab.report.numbers.comparing import throughput_of
 from weir_lab.report.numbers.maxima import listed
+from weir_lab.report.page.blocks import Table, Text, Value
 from weir_lab.report.sections.claims.asked import CANNOT_TELL, HOLDS, NO_DATA, THE_OTHER_WAY
 from weir_lab.report.sections.claims.confirming import CONFIRMED, NOT_CONFIRMED, limits_text, tried_text
+from weir_lab.report.sections.comparisons.maxima import but_clients
 from weir_lab.report.sections.comparisons.plateaus import ends_text, stops_of
-from weir_lab.theory.units import count_text
+from weir_lab.theory.units import count_text, rate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weir_lab.report.common import Task
-    from weir_lab.report.page.blocks import Finding, Section
+    from weir_lab.report.numbers.readings import CellReadings
+    from weir_lab.report.page.blocks import Block, Entry, Finding, Section
     from weir_lab.report.sections.comparisons.plateaus import Stop
 
-__all__ = ["CHANGED", "confirmed_text", "in_part_text", "results_of", "single_text"]
+__all__ = ["CHANGED", "again_blocks", "confirmed_text", "in_part_text", "results_of", "single_text"]
 
 CHANGED = "runs with "
 """Before what was changed, among a section's conclusions."""
@@ -42,6 +47,8 @@ _REPEATED = (*_RESULT_KINDS, "replication", "writes", "multigets", "effects")
 _GROUPS_MAX = 2
 # What a series of direct access is called.
 _DIRECTLY = "direct"
+# Clients that differ by no more than this share are near each other.
+_NEAR = 0.05
 # Sections with cells of one run that are named.
 _NAMED_MAX = 4
 
@@ -213,3 +220,76 @@ def single_text(tasks: Sequence[Task]) -> str:
     if left:
         named.append(f"{left} of other sections")
     return f"{listed(named)} {'has' if sum(one for one, _ in counted.values()) == 1 else 'have'} one run, and so no interval"
+
+
+def again_blocks(task: Task, earlier: Sequence[Task]) -> list[Block]:
+    """Cells of a section whose settings other sweeps of earlier sections have, too, but for a few clients: a sentence and a table.
+
+    One setting is one number to a reader, and sweeps of other hours have others: none is wrong, and the page says how far they differ.
+    """
+    pairs = _measured_twice(task, earlier) if task.spec.kind in _REPEATED else []
+    if not pairs:
+        return []
+    off = {pair: 100.0 * (pair[0].mean_throughput / pair[2].mean_throughput - 1.0) for pair in pairs}
+    rows: list[tuple[Entry, ...]] = [
+        (
+            cell_words(cell),
+            Value(cell.settings.clients),
+            level_value(cell, throughput_of, digits=0),
+            Value(len(cell.runs)),
+            name,
+            Value(other.settings.clients),
+            level_value(other, throughput_of, digits=0),
+            Value(len(other.runs)),
+            Value(percent, digits=1, signed=True),
+        )
+        for (cell, name, other), percent in off.items()
+    ]
+    cell, name, other = worst = max(off, key=lambda pair: abs(off[pair]))
+    means = [
+        f"{rate(one.mean_throughput)} requests/s with {count_text(one.settings.clients, 'client')} ({count_text(len(one.runs), 'run')})"
+        for one in (cell, other)
+    ]
+    said = (
+        f"{count_text(len(pairs), 'setting')} of this section {'was' if len(pairs) == 1 else 'were'} measured in another sweep of an "
+        f"earlier section, too, at other hours; furthest apart is {cell_words(cell)}: {means[0]} here, {means[1]} in {name} "
+        f"({Value(off[worst], digits=1, signed=True).text} %)."
+    )
+    table = Table(
+        f"{task.spec.name}-again",
+        "Settings of this section that other sweeps of earlier sections have, too, on the same machines and links, with clients that "
+        f"differ by {100.0 * _NEAR:g} % at most. Sweeps share no blocks, so that the differences have no interval: they are those of the machine "
+        "between hours, and of few runs.",
+        (
+            *("Cell", "Clients", "X (requests/s)", "Runs", "Sweep"),
+            *("Clients there", "X there (requests/s)", "Runs there", "Against it (%)"),
+        ),
+        tuple(rows),
+        folded=True,
+    )
+    return [Text("The same settings in other sweeps:", (said,)), table]
+
+
+def _measured_twice(task: Task, earlier: Sequence[Task]) -> list[tuple[CellReadings, str, CellReadings]]:
+    """Each cell with that of each earlier sweep that has its settings, and the nearest clients."""
+    own = {sweep.folder for sweep in task.sweeps}
+    others = {sweep.folder: sweep for one in earlier if one.spec.kind in _REPEATED for sweep in one.sweeps}
+    found = []
+    for sweep in task.sweeps:
+        for cell in sweep.cells:
+            for other in (one for folder, one in others.items() if folder not in own):
+                if other.study.topology != sweep.study.topology or other.links_built != sweep.links_built:
+                    continue
+                near = [one for one in other.cells if _is_again(cell, one)]
+                if near:
+                    clients = cell.settings.clients
+                    found.append((cell, other.folder.name, min(near, key=lambda one: abs(one.settings.clients - clients))))
+    return found
+
+
+def _is_again(cell: CellReadings, other: CellReadings) -> bool:
+    one, another = cell.settings, other.settings
+    apart = abs(one.clients - another.clients) / max(one.clients, another.clients)
+    if apart > _NEAR or one.client_machines != another.client_machines:
+        return False
+    return but_clients(one) == but_clients(another)
