@@ -15,6 +15,7 @@ from weir_lab.report.sections.claims.why import (
     _lost_more,
     _modelled,
     _said,
+    _Sent,
     _sent_by_clients,
     _twice,
 )
@@ -83,7 +84,7 @@ def test_clients_that_wait_for_replies_bound_what_twice_of_a_station_brings() ->
         clients=6, population=6, think_time_s=0.0, client_machines=3, proxies=1, servers=1, path=RequestPath.PROXY
     )
     own: Any = SimpleNamespace(settings=settings, mean_response_s=0.0103, mean_throughput=582.0)
-    curve = [own, SimpleNamespace(mean_response_s=0.007)]
+    curve = [own, SimpleNamespace(mean_response_s=0.007, mean_throughput=285.0)]
     here: Any = SimpleNamespace(line=SimpleNamespace(cells=curve), cell=own, sweep=SimpleNamespace(testbed=None))
     said, bound = _twice([link], link.station, 582.0, None, _sent_by_clients(here, link))
     # A request takes 1.72 ms of the link, and half of that with one that is twice as fast.
@@ -115,6 +116,11 @@ def test_clients_that_wait_for_replies_bound_what_twice_of_a_station_brings() ->
         "as a request takes about 7.86 ms then. That is the delays that were built and half of its time at the server uplinks now; "
         "sending over other links is left out."
     )
+    # A level that is as near to the plateau has that wait in its time, too.
+    curve[1].mean_response_s, curve[1].mean_throughput = 0.0095, 560.0
+    built = _sent_by_clients(here, link)
+    assert built is not None
+    assert (built.built, built.least_s) == (True, pytest.approx(0.007 + 0.5 / 582.0))
     settings.path = RequestPath.DIRECT
     sent = _sent_by_clients(here, link)
     assert sent is not None
@@ -193,6 +199,24 @@ def test_where_half_of_a_quota_loses_more_than_half_twice_is_no_bound_and_its_co
     )
     one.estimate = Estimate(math.log(0.5), 0.05, 20.0)
     assert not _lost_more(one)
+
+
+def test_where_twice_of_a_full_station_brings_little_the_other_limit_is_named() -> None:
+    """“The proxy CPU quotas limit: 99 % used” stood before “with twice at most +6.27 %”."""
+    full, other = Usage("client uplinks", 0.99, ""), Usage("proxy uplinks", 0.95, "")
+    said, _ = _twice([full, other], full.station, 3480.0, None)
+    assert said.endswith(
+        "(+5.26 %), where the proxy uplinks are full. The client uplinks and the proxy uplinks are both near full: twice of one alone "
+        "brings little."
+    )
+    said, _ = _twice([full, PROXIES], full.station, 3480.0, None)
+    assert said.endswith("where the proxy uplinks are full.")
+    sent = _Sent(396, 0.108, 396 / 0.108)
+    said, _ = _twice([full], full.station, 3480.0, None, sent)
+    assert said.endswith(
+        "396 clients send no more, as a request takes about 108.00 ms then. They are near that already, as the client uplinks are near "
+        "full: twice of one alone brings little."
+    )
 
 
 def test_a_bound_by_a_cpu_quota_says_what_it_rests_on() -> None:

@@ -85,6 +85,8 @@ _APART = 1.5
 _OVER, _SAME = 1.1, 1.005
 # One that is off by more than this in what was measured tells nothing of what was not.
 _OFF = 0.1
+# Twice of a full station that brings less than this stands beside another limit that is as near.
+_LITTLE = 1.1
 # A station of which half was tried, and from where on its use is called all of the time.
 _HALF, _ALL = 0.5, 0.995
 # That more than half is lost is said at this level, one-sided.
@@ -450,16 +452,18 @@ class _Sent:
 def _sent_by_clients(place: _Place, usage: Usage) -> _Sent | None:
     """By the shortest mean response time of the curve, less half of what a request takes of a station that gets twice as fast.
 
-    Where the cell has that time itself, by the delays that were built in, and half of what the station takes: sending over other links is
-    not in it, since a burst passes them at once after a pause. None without a curve; and, where the cell has it itself, without delays.
+    Where the cell has that time itself, or the station is as full where it is shortest, so that requests wait there, too, it is that of the
+    delays that were built in, and half of what the station takes. Sending over other links is not in it, since a burst passes them at once
+    after a pause. None without a curve; and, where the delays are to tell, without delays.
     """
     if place.line is None:
         return None
     settings, fastest = place.cell.settings, min(place.line.cells, key=lambda cell: cell.mean_response_s)
     tier = usage.station.split()[0]
     devices = {"client": settings.client_machines, "proxy": settings.proxies, "server": settings.servers}.get(tier, 1)
+    waiting = fastest is place.cell or fastest.mean_throughput >= FULL * place.cell.mean_throughput
     taken_s = 0.0 if usage.holds else devices * min(usage.share, 1.0) / place.cell.mean_throughput
-    if fastest is place.cell:
+    if waiting:
         delays_s = _delays_s(place)
         least_s = delays_s + taken_s / 2.0 if delays_s else 0.0
     else:
@@ -467,7 +471,7 @@ def _sent_by_clients(place: _Place, usage: Usage) -> _Sent | None:
     if least_s <= 0.0:
         return None
     per_s = settings.population / (least_s + settings.think_time_s)
-    return _Sent(settings.clients, least_s, per_s, built=fastest is place.cell)
+    return _Sent(settings.clients, least_s, per_s, built=waiting)
 
 
 def _delays_s(place: _Place) -> float:
@@ -524,15 +528,18 @@ def _twice(
             math.inf,
         )
     reported = f"With twice the {station} throughput is at most about {rate(bound)} requests/s ({gain}{base})"
+    near = own.share >= FULL and bound < _LITTLE * (plateau or throughput)
     if few is not None:
+        both = f" They are near that already, as the {station} are near full: twice of one alone brings little." if near else ""
         return (
             f"{reported}: {count_text(few.clients, 'client')} send no more, as a request takes about {number(1e3 * few.least_s, 2)} ms "
-            f"then.{_left_out(own) if few.built else ''}",
+            f"then.{_left_out(own) if few.built else ''}{both}",
             bound,
         )
     full = f", where the {nearest} are full" if limited else ""
     as_now = _AS_NOW if (nearest if limited else station) in CPU_QUOTAS.values() else ""
-    return f"{reported}{full}{as_now}.", bound
+    both = f" The {station} and the {nearest} are both near full: twice of one alone brings little." if near and limited else ""
+    return f"{reported}{full}{as_now}.{both}", bound
 
 
 def _left_out(own: Usage) -> str:
