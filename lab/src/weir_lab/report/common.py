@@ -38,6 +38,7 @@ __all__ = [
     "BARS_MEAN",
     "BOUND",
     "EVENT",
+    "LAW_BY_RUNS",
     "OF_PROXIES",
     "OPERATION_LOOKS",
     "PRINTED",
@@ -351,6 +352,11 @@ def _round_up(width: float) -> float:
     return next(step * power for step in (1.0, 2.0, 5.0, 10.0) if step * power >= width * (1 - 1e-9))
 
 
+LAW_BY_RUNS = (
+    "The law is that of each run, and what is printed of it the mean over runs. X and times are plain means over runs, too: where runs "
+    "differ much, the product of two such means lies above N, though in no run it does. "
+)
+"""Beside a column of the interactive law."""
 # What bars are: on a page whose words say more of it, and on one that says it here.
 BARS = "bars are 95 % intervals of each mean alone"
 BARS_MEAN = "times and divided by a factor; two runs that only their own difference could judge have none"

@@ -11,6 +11,7 @@ from weir_lab.design import RequestPath
 from weir_lab.records.tables.quotas import quota_periods_s
 from weir_lab.report.common import (
     BOUND,
+    LAW_BY_RUNS,
     STAGE_LOOKS,
     Series,
     Task,
@@ -434,7 +435,7 @@ def _laws(task: Task, lines: Sequence[Series]) -> Table:
     return Table(
         f"{task.spec.name}-laws",
         "All cells, and the laws on them: response time against N / X (interactive law), throughput at the proxy against the clients', "
-        "and the part of the clients' time that lies outside the proxy. 95 % intervals over runs."
+        f"and the part of the clients' time that lies outside the proxy. {LAW_BY_RUNS}95 % intervals over runs."
         + (
             " In its sockets: of sampled requests, until the network thread had read them; a part of what is outside."
             if sampled

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from weir_lab.design import RequestPath
 from weir_lab.report.common import (
+    LAW_BY_RUNS,
     OPERATION_LOOKS,
     STAGE_LOOKS,
     Task,
@@ -318,8 +319,8 @@ def _cells_table(task: Task, cells: Sequence[CellReadings]) -> Table:
         )
     return Table(
         f"{task.spec.name}-cells",
-        f"All cells: means over runs with 95 % intervals. {_EQUAL if equal else ''}Law: response time against N / X. Outside: the clients' "
-        "mean less the proxy's.",
+        f"All cells: means over runs with 95 % intervals. {_EQUAL if equal else ''}Law: response time against N / X. {LAW_BY_RUNS}Outside: "
+        "the clients' mean less the proxy's.",
         (
             "S",
             "R",
