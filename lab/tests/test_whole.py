@@ -14,10 +14,11 @@ import pytest
 from synthetic_whole import HEADERS, Truth, write_whole
 from weir_lab.bench.sweep.sets import take_files
 from weir_lab.design import parse_study
-from weir_lab.design.whole.sets import load_set
+from weir_lab.design.whole.sets import OwnStop, load_set
 from weir_lab.errors import ReportError
 from weir_lab.records.runs import TOO_FULL
 from weir_lab.report.common import BOUND, PRINTED, Task, design_rows
+from weir_lab.report.numbers.comparing import level_of, throughput_of
 from weir_lab.report.numbers.readings import read_cells
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.arranging import arrange
@@ -27,6 +28,7 @@ from weir_lab.report.page.html import html_page, markdown_page
 from weir_lab.report.sections import traces
 from weir_lab.report.sections.smaller import build_links
 from weir_lab.report.sets import Sources, assemble, changes, verify, write_report
+from weir_lab.report.sets.results import stopped_text
 from weir_lab.report.sets.twin import read_twin
 from weir_lab.report.single.report import build_report
 
@@ -589,6 +591,25 @@ def test_a_trace_has_the_deviation_of_single_requests_and_says_which_rows_are_on
     both = traces.build(Task(spec.model_copy(update={"windows_s": [1, 10]}), (sweep,)))
     (again,) = (one for one in both if isinstance(one, Table) and one.name == "trace-steadiness")
     assert again.caption.endswith(" t-trace-10s is the run of t-trace in windows of 10 s.")
+
+
+def test_a_section_says_first_how_many_cells_are_known_as_well_as_its_study_wanted(report: Report, folder: Path) -> None:
+    """S1 repeated a setting until its mean was known within 5 %, and no line said how many of ours are."""
+    sweep = read_cells("t-direct.toml", folder / "t-direct")
+    spec = next(one for one in load_set(DATA / "small.set.toml").sections if one.name == "baseline")
+    levels = [level_of(cell, throughput_of) for cell in sweep.cells]
+    wide = sorted(100.0 * (one.high / one.mean - 1.0) for one in levels if one is not None)
+    percent = (wide[0] + wide[-1]) / 2.0
+    known = sum(one <= percent for one in wide)
+    assert 1 < known < len(levels)
+    some = spec.model_copy(update={"stop_rule": OwnStop(percent=percent)})
+    said = stopped_text(Task(some, (sweep,), (), "S5"))
+    assert said.startswith(f"{known} of {len(levels)} cells are known as well as S5 wanted, ")
+    all_ = stopped_text(Task(spec, (sweep,), (), "S5"))
+    assert all_.endswith("until the 95 % interval of throughput lay within ±5 % of the mean.")
+    first = section(report, "baseline").blocks
+    assert all_ in [one.text for one in first[:2] if isinstance(one, Text)]
+    assert stopped_text(Task(spec.model_copy(update={"stop_rule": None}), (sweep,))) == ""
 
 
 def test_tables_with_the_law_say_of_which_means_it_is(report: Report) -> None:

@@ -26,6 +26,7 @@ from weir_lab.design.whole.sets import (
     Hypothesis,
     Lack,
     More,
+    OwnStop,
     Ruled,
     SectionSpec,
     StudySet,
@@ -376,7 +377,7 @@ def test_every_key_of_a_set_is_documented_and_no_other() -> None:
     keys_of_a_set, _, conclusions = page.partition("## What the page decides by rule")
     rows = [row.split(" | ")[0] for row in keys_of_a_set.splitlines() if row.startswith("| `")]
     documented = {word for row in rows for word in re.findall(r"`([a-z_]+)`", row)}
-    models = (StudySet, SectionSpec, Claim, Hypothesis, ExpectedCurve, More, Lack)
+    models = (StudySet, SectionSpec, Claim, Hypothesis, ExpectedCurve, More, Lack, OwnStop)
     keys = {field.alias or name for model in models for name, field in model.model_fields.items()}
     assert documented == keys - {"sections", "claims", "hypotheses", "more", "lacks"}
     rows = [row.split(" | ")[0] for row in conclusions.splitlines() if row.startswith("| `")]

@@ -26,6 +26,7 @@ __all__ = [
     "Lack",
     "Margins",
     "More",
+    "OwnStop",
     "PublishedSource",
     "Ruled",
     "SectionSpec",
@@ -194,6 +195,13 @@ class Lack(_Strict):
         return f"{self.item}: {self.why}"
 
 
+class OwnStop(_Strict):
+    """Until when the study repeated a setting: the 95 % interval of ``response`` over runs lies within ``percent`` of its mean."""
+
+    percent: Annotated[float, Field(gt=0.0, lt=100.0)]
+    response: Literal["throughput", "response_time", "time_in_proxy"] = "throughput"
+
+
 class PublishedSource(_Strict):
     """Rows of a table in ``report/oracles/data`` that were printed for this section."""
 
@@ -236,6 +244,8 @@ class SectionSpec(_Strict):
     hypotheses: list[Hypothesis] = Field(default_factory=list)
     more: list[More] = Field(default_factory=list)
     lacks: list[Lack] = Field(default_factory=list)
+    stop_rule: OwnStop | None = None
+    """The study's own, which says how many of our cells meet it."""
     differs: str = ""
     """Why the study found otherwise, as far as what it printed says."""
 

@@ -39,7 +39,15 @@ from weir_lab.report.sections.claims import (
 from weir_lab.report.sections.comparisons import beside, overhead, price
 from weir_lab.report.sets.machines import awake_limits, machine_details, machine_facts, period_ns, within_text
 from weir_lab.report.sets.quotas import quota_check, quota_limits
-from weir_lab.report.sets.results import CHANGED, again_blocks, confirmed_text, in_part_text, results_of, single_text
+from weir_lab.report.sets.results import (
+    CHANGED,
+    again_blocks,
+    confirmed_text,
+    in_part_text,
+    results_of,
+    single_text,
+    stopped_text,
+)
 from weir_lab.report.sets.system import system_section
 from weir_lab.report.sets.terms import terms_section
 from weir_lab.theory.units import count_text, number
@@ -244,6 +252,8 @@ def _section(
     basis = basis_of([cell for sweep in sweeps for cell in sweep.cells], cell_name) if blocks else ""
     if basis:
         blocks.append(Text(f"What the intervals rest on: {basis}.", note=True))
+    if task is not None and blocks and (stopped := stopped_text(task)):
+        blocks.insert(0, Text(stopped))
     note = _note(sweeps + events)
     if note:
         blocks.insert(0, Text(note, note=True))

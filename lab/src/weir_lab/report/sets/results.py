@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weir_lab.report.common import cell_words, level_value
-from weir_lab.report.numbers.comparing import throughput_of
+from weir_lab.report.numbers.comparing import level_of, response_of, throughput_of
 from weir_lab.report.numbers.maxima import listed
 from weir_lab.report.page.blocks import Table, Text, Value
 from weir_lab.report.sections.claims.asked import CANNOT_TELL, HOLDS, NO_DATA, THE_OTHER_WAY
@@ -19,14 +19,14 @@ from weir_lab.report.sections.comparisons.plateaus import ends_text, stops_of
 from weir_lab.theory.units import count_text, rate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from weir_lab.report.common import Task
-    from weir_lab.report.numbers.readings import CellReadings
+    from weir_lab.report.numbers.readings import CellReadings, Reading
     from weir_lab.report.page.blocks import Block, Entry, Finding, Section
     from weir_lab.report.sections.comparisons.plateaus import Stop
 
-__all__ = ["CHANGED", "again_blocks", "confirmed_text", "in_part_text", "results_of", "single_text"]
+__all__ = ["CHANGED", "again_blocks", "confirmed_text", "in_part_text", "results_of", "single_text", "stopped_text"]
 
 CHANGED = "runs with "
 """Before what was changed, among a section's conclusions."""
@@ -268,6 +268,32 @@ def again_blocks(task: Task, earlier: Sequence[Task]) -> list[Block]:
         folded=True,
     )
     return [Text("The same settings in other sweeps:", (said,)), table]
+
+
+def stopped_text(task: Task) -> str:
+    """``9 of 60 cells are known as well as S1 wanted``: by the rule by which the study made no more runs; empty without one."""
+    rule = task.spec.stop_rule
+    cells = [cell for sweep in task.sweeps for cell in sweep.cells]
+    if rule is None or not cells:
+        return ""
+    name, value = _STOPPED_BY[rule.response]
+    # Intervals are a factor around the mean: the upper side is the longer one.
+    known = [
+        cell
+        for cell in cells
+        if (found := level_of(cell, value)) is not None and found.high <= (1.0 + rule.percent / 100.0) * found.mean
+    ]
+    return (
+        f"{len(known)} of {count_text(len(cells), 'cell')} {'is' if len(known) == 1 else 'are'} known as well as {task.label} wanted, which "
+        f"repeated a setting until the 95 % interval of {name} lay within ±{rule.percent:g} % of the mean."
+    )
+
+
+_STOPPED_BY: dict[str, tuple[str, Callable[[Reading], float | None]]] = {
+    "throughput": ("throughput", throughput_of),
+    "response_time": ("the response time", response_of),
+    "time_in_proxy": ("the time in the proxy", lambda run: run.residence_s),
+}
 
 
 def _measured_twice(task: Task, earlier: Sequence[Task]) -> list[tuple[CellReadings, str, CellReadings]]:
