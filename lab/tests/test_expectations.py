@@ -63,7 +63,13 @@ rule = "limited_by"
 at = { write_ratio = 0.0 }
 args = { station = "server uplinks" }
 study_found = "Yes, it did."
-expected = [{ figure = "throughput", panel = "reads", metric = "throughput", levels = [3.0, 96.0], values = [1500.0, 2900.0], note = "The study named both ends of it" }]
+[[sections.hypotheses.expected]]
+figure = "throughput"
+panel = "reads"
+metric = "throughput"
+levels = [3.0, 96.0]
+values = [1500.0, 2900.0]
+note = "The study named both ends of it"
 [[sections.hypotheses]]
 name = "h-knee"
 hypothesis = "Reads reach the plateau with five to ten clients."

@@ -96,7 +96,7 @@ def test_a_largest_mean_before_the_end_of_a_curve_is_flat_or_falls_behind_it_and
     assert not falls.shown
     assert falls.course == "falling after that (lower at 384 clients)"
     # A level of one run says nothing, and at the end of a curve nothing stands behind the largest mean.
-    ends = found_of({**dict.fromkeys((6, 24), [300.0, 500.0, 400.0]), 96: [700.0, 400.0, 500.0], 192: [300.0]})
+    ends = found_of({6: [300.0, 500.0, 400.0], 24: [300.0, 500.0, 400.0], 96: [700.0, 400.0, 500.0], 192: [300.0]})
     assert not ends.shown
     assert (ends.course, ends.yet_text) == ("", "no maximum yet")
 

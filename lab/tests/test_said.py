@@ -112,7 +112,9 @@ def test_a_step_that_goes_against_the_whole_is_named_with_its_interval_and_in_th
     whole = Compared(Estimate(1.1, 0.01, 50.0), [], 0)
     steps = {(1.0, 16.0): 1.34, (16.0, 32.0): -0.214, (32.0, 64.0): -0.01}
     monkeypatch.setattr(
-        asked, "compared", lambda _claim, _task, _cells, ends, _value: Compared(Estimate(steps[ends], 0.03, 50.0), [], 0)
+        asked,
+        "compared",
+        lambda _claim, _task, _cells, ends, _value: Compared(Estimate(steps[ends], 0.03, 50.0), [], 0),
     )
     claim: Any = SimpleNamespace(args={"factor": "readers"})
     task: Any = None
@@ -139,12 +141,16 @@ def test_a_step_that_goes_against_the_whole_is_named_with_its_interval_and_in_th
 def test_a_setting_that_an_earlier_sweep_has_too_stands_beside_it() -> None:
     """Three sweeps of S4 had 15,036, 15,845 and 19,388 requests/s with 16 readers and near 384 clients, and nobody said so."""
 
-    def part(name: str, clients: int, *rates: float, readers: int = 16, kind: str = "clients", topology: str = "one") -> Any:
+    def part(
+        name: str, clients: int, *rates: float, readers: int = 16, kind: str = "clients", topology: str = "one"
+    ) -> Any:
         settings = Settings(engine="split", readers=readers, servers=5, clients=clients, client_machines=3)
         runs = tuple(
             SimpleNamespace(
                 throughput=rate,
-                run=SimpleNamespace(meta=SimpleNamespace(repetition=place, started_unix_ns=place), folder=Path(name) / "runs" / "x"),
+                run=SimpleNamespace(
+                    meta=SimpleNamespace(repetition=place, started_unix_ns=place), folder=Path(name) / "runs" / "x"
+                ),
             )
             for place, rate in enumerate(rates)
         )
@@ -287,7 +293,8 @@ def test_intervals_are_those_that_decide_where_any_of_several_parts_may() -> Non
 
     doubtful = within_ten(0.435, 0.1, 0.0)
     alpha, why = _level(doubtful, 0.0031)
-    assert (alpha, why) == (pytest.approx(0.0031 / 3), ", since any of 3 parts may decide against it")
+    assert alpha == pytest.approx(0.0031 / 3)
+    assert why == ", since any of 3 parts may decide against it"
     # At the level of the sentence the interval lies beyond 10 %, at that which decides it does not.
     worst = doubtful.questions[0]
     assert worst.interval(0.0031)[0] > math.log(1.1) > worst.interval(alpha)[0]
@@ -306,7 +313,9 @@ def test_a_ratio_of_stages_says_where_its_error_is_that_of_other_cells() -> None
         runs = []
         for place, one in enumerate(rng.normal(0.0, spread, 6)):
             meta = SimpleNamespace(repetition=place, started_unix_ns=place)
-            runs.append(SimpleNamespace(run=SimpleNamespace(meta=meta, folder=Path("s/runs/x")), ratio=1.2 * math.exp(one)))
+            runs.append(
+                SimpleNamespace(run=SimpleNamespace(meta=meta, folder=Path("s/runs/x")), ratio=1.2 * math.exp(one))
+            )
         named: Any = SimpleNamespace(name=name)
         return CellReadings(named, tuple(runs))  # type: ignore[arg-type]
 

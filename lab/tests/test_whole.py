@@ -584,7 +584,9 @@ def test_a_trace_has_the_deviation_of_single_requests_and_says_which_rows_are_on
     ratio = row[found.columns.index("SD over R")]
     assert number_of(ratio) == pytest.approx(deviation / 1e9 / run.response_s, rel=1e-3)
     assert isinstance(ratio, Value)
-    assert f"The standard deviation of its requests is {ratio.text} times their mean." in sentences(section(report, "trace"))
+    assert f"The standard deviation of its requests is {ratio.text} times their mean." in sentences(
+        section(report, "trace")
+    )
     assert "windows of 1 s" not in found.caption
     spec = next(one for one in load_set(DATA / "small.set.toml").sections if one.name == "trace")
     sweep = read_cells("t-trace.toml", folder / "t-trace")
@@ -593,7 +595,9 @@ def test_a_trace_has_the_deviation_of_single_requests_and_says_which_rows_are_on
     assert again.caption.endswith(" t-trace-10s is the run of t-trace in windows of 10 s.")
 
 
-def test_a_section_says_first_how_many_cells_are_known_as_well_as_its_study_wanted(report: Report, folder: Path) -> None:
+def test_a_section_says_first_how_many_cells_are_known_as_well_as_its_study_wanted(
+    report: Report, folder: Path
+) -> None:
     """S1 repeated a setting until its mean was known within 5 %, and no line said how many of ours are."""
     sweep = read_cells("t-direct.toml", folder / "t-direct")
     spec = next(one for one in load_set(DATA / "small.set.toml").sections if one.name == "baseline")

@@ -74,7 +74,7 @@ class Maximum:
     first: CellReadings | None = None
     """With fewer clients than ``cell``, of a sweep of its own: the fewest that are shown to reach the plateau, too (`with_fewer`)."""
     course: str = ""
-    """Behind a largest mean: ``flat from 32 clients on within what can be seen``, or ``falling after that (lower at 648 clients)``; else empty."""
+    """Behind a largest mean: ``flat from 32 clients on within what can be seen``, or ``falling after that (lower at 648 clients)``."""
     ours: bool = False
     """Whether a side of the bracket is a level of such a sweep."""
 

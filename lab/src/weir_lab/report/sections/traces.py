@@ -211,7 +211,8 @@ def build(task: Task) -> list[Block]:
         return [Text("No run is long enough for windows.")]
     table = Table(
         f"{task.spec.name}-steadiness",
-        "SD: standard deviation of the response times of single requests; over R, as a multiple of their mean. Spread (coefficient of variation) of throughput between windows; "
+        "SD: standard deviation of the response times of single requests; over R, as a multiple of their mean. Spread (coefficient of "
+        "variation) of throughput between windows; "
         "change along a straight line through the means of "
         f"{PARTS} parts (fewer of a short trace), from the first to the last, with its 95 % interval; correlation of neighbouring parts, "
         "which count as fewer where they are alike; deviation from the interactive law. A trace is "

@@ -488,9 +488,7 @@ def _made(sections: tuple[Section, ...], sweeps: list[SweepReadings], single: st
         reported += f"; {flagged} {'carries' if flagged == 1 else 'carry'} a flag"
     if invalid:
         share = number(100.0 * invalid / (runs + invalid), 0)
-        reported += (
-            f"; {invalid} of {runs + invalid} attempts ({share} %) failed a gate and {'is' if invalid == 1 else 'are'} left out"
-        )
+        reported += f"; {invalid} of {runs + invalid} attempts ({share} %) failed a gate and {'is' if invalid == 1 else 'are'} left out"
     missing = [section.title for section in sections if section.missing]
     return f"{reported}; not there, or only in part: {', '.join(missing)}." if missing else f"{reported}."
 

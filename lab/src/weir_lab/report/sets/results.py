@@ -201,7 +201,9 @@ def in_part_text(findings: Sequence[Finding]) -> str:
         for one in findings
         if one.verdict == HOLDS and THE_OTHER_WAY in one.evidence
     }
-    return "".join(f" “{claim}” holds from end to end, and goes the other way within: {step}." for claim, step in steps.items())
+    return "".join(
+        f" “{claim}” holds from end to end, and goes the other way within: {step}." for claim, step in steps.items()
+    )
 
 
 def single_text(tasks: Sequence[Task]) -> str:
@@ -258,8 +260,8 @@ def again_blocks(task: Task, earlier: Sequence[Task]) -> list[Block]:
     table = Table(
         f"{task.spec.name}-again",
         "Settings of this section that other sweeps of earlier sections have, too, on the same machines and links, with clients that "
-        f"differ by {100.0 * _NEAR:g} % at most. Sweeps share no blocks, so that the differences have no interval: they are those of the machine "
-        "between hours, and of few runs.",
+        f"differ by {100.0 * _NEAR:g} % at most. Sweeps share no blocks, so that the differences have no interval: they are those of the "
+        "machine between hours, and of few runs.",
         (
             *("Cell", "Clients", "X (requests/s)", "Runs", "Sweep"),
             *("Clients there", "X there (requests/s)", "Runs there", "Against it (%)"),
@@ -284,8 +286,8 @@ def stopped_text(task: Task) -> str:
         if (found := level_of(cell, value)) is not None and found.high <= (1.0 + rule.percent / 100.0) * found.mean
     ]
     return (
-        f"{len(known)} of {count_text(len(cells), 'cell')} {'is' if len(known) == 1 else 'are'} known as well as {task.label} wanted, which "
-        f"repeated a setting until the 95 % interval of {name} lay within ±{rule.percent:g} % of the mean."
+        f"{len(known)} of {count_text(len(cells), 'cell')} {'is' if len(known) == 1 else 'are'} known as well as {task.label} wanted, "
+        f"which repeated a setting until the 95 % interval of {name} lay within ±{rule.percent:g} % of the mean."
     )
 
 
@@ -309,7 +311,9 @@ def _measured_twice(task: Task, earlier: Sequence[Task]) -> list[tuple[CellReadi
                 near = [one for one in other.cells if _is_again(cell, one)]
                 if near:
                     clients = cell.settings.clients
-                    found.append((cell, other.folder.name, min(near, key=lambda one: abs(one.settings.clients - clients))))
+                    found.append(
+                        (cell, other.folder.name, min(near, key=lambda one: abs(one.settings.clients - clients)))
+                    )
     return found
 
 

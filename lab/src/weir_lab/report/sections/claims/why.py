@@ -530,7 +530,11 @@ def _twice(
     reported = f"With twice the {station} throughput is at most about {rate(bound)} requests/s ({gain}{base})"
     near = own.share >= FULL and bound < _LITTLE * (plateau or throughput)
     if few is not None:
-        both = f" They are near that already, as the {station} are near full: twice of one alone brings little." if near else ""
+        both = (
+            f" They are near that already, as the {station} are near full: twice of one alone brings little."
+            if near
+            else ""
+        )
         return (
             f"{reported}: {count_text(few.clients, 'client')} send no more, as a request takes about {number(1e3 * few.least_s, 2)} ms "
             f"then.{_left_out(own) if few.built else ''}{both}",
@@ -538,7 +542,11 @@ def _twice(
         )
     full = f", where the {nearest} are full" if limited else ""
     as_now = _AS_NOW if (nearest if limited else station) in CPU_QUOTAS.values() else ""
-    both = f" The {station} and the {nearest} are both near full: twice of one alone brings little." if near and limited else ""
+    both = (
+        f" The {station} and the {nearest} are both near full: twice of one alone brings little."
+        if near and limited
+        else ""
+    )
     return f"{reported}{full}{as_now}.{both}", bound
 
 
