@@ -16,7 +16,7 @@ from weir_lab.report.numbers.readings import CellReadings
 from weir_lab.report.numbers.stations import Usage
 from weir_lab.report.page.blocks import Finding, Table, Text
 from weir_lab.report.sections import multigets
-from weir_lab.report.sections.claims import asked
+from weir_lab.report.sections.claims import asked, rules
 from weir_lab.report.sections.claims.asked import Asked, Compared, _spread_text
 from weir_lab.report.sections.claims.confirming import Weighed, _links_text
 from weir_lab.report.sections.claims.contrasts import Pair, by_own_runs, level_against_one, within_percent
@@ -303,6 +303,37 @@ def test_intervals_are_those_that_decide_where_any_of_several_parts_may() -> Non
     # What holds, and what is asked once, is judged at the level of the sentence.
     assert _level(within_ten(0.1, 0.0), 0.0031) == (0.0031, "")
     assert _level(within_ten(0.6), 0.0031) == (0.0031, "")
+
+
+def test_the_stage_that_decides_is_named_though_another_one_is_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """“0.00 times (0.00 to 142,422,929) as long as in stage queue” stood beside “does not hold”: stage send was shown to be longer."""
+    settings = SimpleNamespace(clients=384)
+    cell: Any = SimpleNamespace(
+        settings=settings, runs=(1, 2), cell=SimpleNamespace(levels=(("clients", 384),)), mean_throughput=1.0
+    )
+    maximum = SimpleNamespace(cells=(cell,), cell=cell, shown=True, plateau=None)
+    found = {"queue": Estimate(-9.0, 9.0, 30.0), "send": Estimate(-0.31, 0.05, 30.0)}
+    monkeypatch.setattr(rules, "STAGES", ("queue", "send", "reply"))
+    monkeypatch.setattr(rules, "maximum_of", lambda *_: maximum)
+    monkeypatch.setattr(rules, "all_cells", lambda _: [cell])
+    monkeypatch.setattr(rules, "cell_words", lambda _: "384 clients")
+    monkeypatch.setattr(rules, "by_own_runs", lambda *_: None)
+    monkeypatch.setattr(rules, "_stage_ratio", lambda _stage, other, _operation: other)
+    monkeypatch.setattr(rules, "level_against_one", lambda _on, _among, other: found[other])
+    claim: Any = SimpleNamespace(args={"stage": "reply"}, at={"clients": 384})
+    task: Any = SimpleNamespace(margins=SimpleNamespace(maximum=5.0))
+    answer = rules._longest_stage(claim, task, [cell])
+    assert isinstance(answer, Asked)
+    assert answer.evidence(0.05).startswith(
+        "with 384 clients a request is 0.73 times (0.66 to 0.81) as long in stage reply as in stage send"
+    )
+    found["send"] = Estimate(0.31, 0.05, 30.0)
+    assert "as long in stage reply as in stage queue, the next" in answer_of(rules._longest_stage(claim, task, [cell]))
+
+
+def answer_of(found: Any) -> str:
+    """The evidence at 5 %."""
+    return str(found.evidence(0.05))
 
 
 def test_a_ratio_of_stages_says_where_its_error_is_that_of_other_cells() -> None:

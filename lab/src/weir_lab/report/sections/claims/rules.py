@@ -393,21 +393,25 @@ def _longest_stage(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> A
         return Known(NO_DATA, "the runs have no stages, or one run per cell")
     questions = tuple(AtMaximum(maximum, Within(found, 0.0)) for found in ratios.values())
     nearest = min(ratios, key=lambda other: ratios[other].value)
-    own = by_own_runs(on, all_cells(task), _stage_ratio(stage, nearest, operation))
 
     def evidence(alpha: float) -> str:
         if not maximum.cells:
             return f"the maximum cannot be decided: {maximum.text}"
+        # Of stages that are longer the surest decides, and that need not be the longest.
+        surest = min(ratios, key=lambda other: Within(ratios[other], 0.0).p_fails)
+        decides = Within(ratios[surest], 0.0).p_fails <= alpha
+        other = surest if decides else nearest
+        own = by_own_runs(on, all_cells(task), _stage_ratio(stage, other, operation))
         ends = [
             number(math.exp(min(one, 700.0)), 2)
-            for one in (ratios[nearest].value, *Within(ratios[nearest]).interval(alpha))
+            for one in (ratios[other].value, *Within(ratios[other]).interval(alpha))
         ]
         # A claim may name its own cell, which is where the study had its maximum.
         place = f"({cell_words(on[0])}, mean of {count_text(len(on), 'level')})"
         where = f"with {cell_words(on[0])}" if "clients" in claim.at and len(on) == 1 else f"at the maximum {place}"
         return (
             f"{where} a request is {ends[0]} times ({ends[1]} to "
-            f"{ends[2]}) as long in stage {stage} as in stage {nearest}, the next{_own_text(own, on, alpha)}"
+            f"{ends[2]}) as long in stage {stage} as in stage {other}{'' if decides else ', the next'}{_own_text(own, on, alpha)}"
         )
 
     return Asked(questions, evidence, fewest(on), says_missing=not maximum.shown)
