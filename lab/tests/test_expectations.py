@@ -22,13 +22,12 @@ from weir_lab.errors import ReportError
 from weir_lab.report.common import Task, series_of
 from weir_lab.report.numbers.comparing import cell_key, model_of
 from weir_lab.report.numbers.readings import CellReadings, read_cells
-from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
 from weir_lab.report.page.html import html_page, markdown_page
 from weir_lab.report.sections.claims.asked import Asked, Known, response_of
 from weir_lab.report.sections.claims.shapes import SHAPE_RULES
 from weir_lab.report.sections.comparisons.drawn import printed_lines
-from weir_lab.report.sections.comparisons.summaries import its_cell, studied_clients, study_tables
+from weir_lab.report.sections.comparisons.summaries import study_tables
 from weir_lab.report.sets import Sources, assemble, verify, write_report
 from weir_lab.theory.linear import Within, judge_all
 
@@ -518,68 +517,6 @@ def test_the_studys_summary_of_proxies_has_ours_beside_it(folder: Path, report: 
     for row in stages.rows:
         means = [one.value for one in row[3:] if isinstance(one, Value)]
         assert sum(means[:-1]) == pytest.approx(means[-1])
-
-
-LEVELS = [6, 24, 48, 96, 144, 192, 384]
-PRINTED = [
-    pytest.param({"throughput_ops_s": "12700", "response_time_ms": "16.38"}, 192, id="X R = 208"),
-    pytest.param({"throughput_ops_s": "2970", "response_time_ms": "16.22"}, 48, id="X R = 48"),
-    pytest.param({"throughput_ops_s": "2970", "response_time_ms": "400.0"}, None, id="X R = 1188 is of none"),
-    pytest.param({"clients_per_thread_at_max": "16"}, 96, id="printed"),
-    pytest.param({"clients_per_thread_at_max": "20"}, None, id="printed, and not of ours"),
-    pytest.param(
-        {"throughput_middleware": "8300", "time_in_queue": "12.35", "time_waiting_for_memcached": "1.77"},
-        144,
-        id="117 inside",
-    ),
-    pytest.param({}, None, id="nothing printed"),
-]
-
-
-@pytest.mark.parametrize(("printed", "wanted"), PRINTED)
-def test_the_clients_of_a_printed_maximum_follow_from_what_was_printed(
-    printed: dict[str, str], wanted: int | None
-) -> None:
-    cells = [
-        cast("CellReadings", SimpleNamespace(settings=SimpleNamespace(clients=level, clients_per_thread=level // 6)))
-        for level in LEVELS
-    ]
-    assert studied_clients(cells, printed) == wanted
-
-
-ROWS = [
-    # X times the time behind the queue: 8.2 workers are busy.
-    pytest.param({"throughput_ops_s": "2989", "response_time_ms": "7.04", "time_in_queue_ms": "4.28"}, 8, id="all busy"),
-    pytest.param({"throughput_ops_s": "2978", "response_time_ms": "14.88", "time_in_queue_ms": "0.588"}, 64, id="no queue"),
-    pytest.param(
-        {"throughput_ops_s": "2989", "response_time_ms": "7.04", "time_in_queue_ms": "4.28", "note": "of another run"}, 64, id="in doubt",
-    ),
-    pytest.param({}, 64, id="nothing printed"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("printed", "wanted"), ROWS)
-def test_the_workers_of_a_printed_maximum_are_those_that_were_busy(printed: dict[str, str], wanted: int) -> None:
-    cells = [
-        cast("CellReadings", SimpleNamespace(settings=SimpleNamespace(clients=24, workers=workers, proxies=1)))
-        for workers in (8, 16, 32, 64)
-    ]
-    found = its_cell(cells, 24, printed)
-    assert found is not None
-    assert found.settings.workers == wanted
-
-
-def test_a_law_on_requests_inside_gives_the_clients_that_a_study_did_print() -> None:
-    """S5 printed both: the rule that stands in for S3's clients gives S5's own."""
-    rows: dict[str, dict[str, str]] = {}
-    for row in read_table("max_throughput_full_system"):
-        if row["study"] == "S5":
-            rows.setdefault(row["worker_threads"], {})[row["quantity"]] = row["value"]
-            rows[row["worker_threads"]]["clients"] = str(6 * int(row["clients_per_thread_at_max"]))
-    cells = [cast("CellReadings", SimpleNamespace(settings=SimpleNamespace(clients=level))) for level in LEVELS]
-    assert rows
-    for printed in rows.values():
-        assert studied_clients(cells, printed) == int(printed["clients"])
 
 
 def test_a_printed_maximum_is_drawn_at_the_clients_that_the_table_gives_it(folder: Path) -> None:
