@@ -138,9 +138,16 @@ impl Replication {
         self.mailbox.is_some()
     }
 
-    /// The session to which belongs what is served for others.
-    pub(crate) fn mail_session(&self) -> SessionId {
-        self.mailbox.as_ref().expect("mail comes where there is a mailbox").session()
+    /// This write of another dataplane is served next. Returns the session to which it belongs.
+    pub(crate) fn serve_mail(&mut self, mail: &WriteByMail) -> SessionId {
+        let mailbox = self.mail();
+        mailbox.note_serving(mail);
+        mailbox.session()
+    }
+
+    /// Whether the one that is being served has waited for its key.
+    pub(crate) fn mail_has_waited(&self) -> bool {
+        self.mailbox.as_ref().is_some_and(|mailbox| mailbox.has_waited())
     }
 
     /// Mail for another dataplane of the same proxy, and the number of its loop.

@@ -85,7 +85,7 @@ use crate::{
     requests::services::Services,
     requests::watched::{note_answer, note_request},
     requests::writes::{
-        answer_by_mail, learn_from_second_step, leave_line, put_back_missed, take_write_loss,
+        answer_by_mail, come_by_mail, end_wait, learn_from_second_step, put_back_missed, take_write_loss,
         take_write_reply,
     },
     servers::backend::Backend,
@@ -195,6 +195,7 @@ impl Requests {
         if let Some((taken, sender)) = session.taken() {
             service.adopt(taken, sender);
             if sender.is_some() {
+                come_by_mail(&mut self.services, base, key, now);
                 return key;
             }
         }
@@ -203,10 +204,7 @@ impl Requests {
         }
         service.claim = session.claims.enter();
         if let Some(stalled) = session.stalled.take() {
-            if !session.is_lent() {
-                service.clock.set_created(stalled.created());
-            }
-            leave_line(base, id, &stalled);
+            end_wait(&mut self.services, base, key, &stalled, now);
         }
         if base.meter.notes_next() {
             note_request(&mut self.services[key], base, request_bytes);
@@ -372,7 +370,7 @@ impl Requests {
         let Requests { services, planner, bulk_reads, .. } = self;
         let service = &mut services[key];
         match service.kind {
-            Kind::Nothing | Kind::Replicated => false,
+            Kind::Nothing | Kind::Replicated | Kind::Overdue => false,
             Kind::DecidedAlone => {
                 base.clients[service.session].end_deciding();
                 false

@@ -95,6 +95,7 @@ fn every_world_ends_well() {
         ("refusals by full mail", sum(|outcome| outcome.counters.mail_refusals_full)),
         ("keys in a journal", sum(|outcome| outcome.counters.journal_keys)),
         ("writes that waited for a held key", sum(|outcome| outcome.counters.writes_held)),
+        ("writes that waited for too long for that", sum(|outcome| outcome.counters.writes_overdue)),
         ("quarantines", sum(|outcome| outcome.counters.server_quarantines)),
         ("servers marked down", sum(|outcome| outcome.counters.servers_marked_down)),
         ("servers that answered again", sum(|outcome| outcome.counters.servers_marked_up)),

@@ -52,6 +52,7 @@ found! {
     a_key_that_goes_where_an_earlier_table_led_is_found: run_without(PlacementOfTable);
     slices_that_overtake_what_their_client_sent_before_are_found: run_without(BulkReadAlone);
     a_server_that_is_asked_for_ever_what_it_does_not_know_is_found: run_without(ClosedQuestion);
+    a_server_that_is_blamed_for_what_writes_have_waited_is_found: run_without(Overdue);
     a_write_of_a_lent_session_that_overtakes_one_of_its_key_is_found: run_lent_without(LentHold);
     a_denial_that_outlasts_its_request_is_found: run_lent_without(LentDenial);
 }

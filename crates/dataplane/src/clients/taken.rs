@@ -9,7 +9,8 @@ pub struct Taken {
     pub first_byte: Instant,
     /// It was complete and parsed.
     pub created: Instant,
-    /// It was put in the queue where it waited to be served. Its deadline counts from here, but for a server that is silent for long.
+    /// It was put in the queue where it waited to be served. Its deadline counts from here, but for a server that is silent for long, and for a
+    /// write that waits for its key then.
     pub enqueued: Instant,
     /// It was taken from that queue.
     pub dequeued: Instant,

@@ -49,6 +49,8 @@ pub enum Mutation {
     PlacementOfTable,
     /// A server that closes its connections at a question is asked it on each.
     ClosedQuestion,
+    /// A write that has waited for its key is sent, however little of its time is left.
+    Overdue,
     /// A write of a lent session begins although its key is held.
     LentHold,
     /// What one request of a lent session was denied, those after it are denied too.

@@ -239,6 +239,8 @@ counters! {
     server_replies_too_large,
     /// Writes that waited because another replica-by-replica write to their key was being decided.
     writes_held,
+    /// Writes to keys with several servers whose time was up before it was their turn: no server was asked.
+    writes_overdue,
     /// Copies that were deleted on replicas because another had decided a write, or may have, and they could not follow.
     replicas_invalidated,
     /// Reads that were carried out with care, because they name many keys, or bring much by what their client's last ones brought.

@@ -3,7 +3,8 @@
 //! The decider has been asked, the others have not been sent the outcome. Another write to the key that went to all now would reach the
 //! decider behind the first and the others before it. So the key is locked, and the other write waits until the others have been sent the
 //! outcome (not until they have answered: each connection keeps its order from there). Whoever waits does so in the order in which they
-//! came, so each begins before its own deadline if the one before it keeps its.
+//! came, for a timeout at most: a write whose turn comes later fails, and nobody hears of it. One whose turn comes in time has its whole
+//! time from then on. No server is to blame for what a write has waited in its line.
 //!
 //! ```text
 //!   lock ─▶ KeyLock, which the write has ─▶ release ─▶ the session that is next, or mail that is ready
@@ -153,13 +154,14 @@ impl KeyLocks {
     }
 
     /// A write that came by mail comes back if it may begin.
-    pub(super) fn admit_mail(&mut self, mail: WriteByMail) -> Option<WriteByMail> {
+    pub(super) fn admit_mail(&mut self, mut mail: WriteByMail) -> Option<WriteByMail> {
         if self.is_empty() {
             return Some(mail);
         }
         let Some(line) = mail.written_key().and_then(|key| self.lines.get_mut(&key)) else {
             return Some(mail);
         };
+        mail.wait();
         line.waiting.push_back(Waiter::Mail(Box::new(mail)));
         None
     }

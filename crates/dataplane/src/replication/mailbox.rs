@@ -78,6 +78,7 @@ pub(crate) struct WriteByMail {
     first_byte: Instant,
     created: Instant,
     limits: Limits,
+    has_waited: bool,
 }
 
 impl WriteByMail {
@@ -99,6 +100,11 @@ impl WriteByMail {
     /// Who is to be answered.
     pub(crate) const fn sender(&self) -> Sender {
         self.sender
+    }
+
+    /// It waits for its key.
+    pub(super) const fn wait(&mut self) {
+        self.has_waited = true;
     }
 
     /// When its first byte was read, and when it was complete.
@@ -127,6 +133,8 @@ pub(crate) struct Mailbox {
     loops: usize,
     /// What is served for others belongs to the session with this number, which is no client's.
     session: SessionId,
+    /// The write that is being served for another loop has waited for its key.
+    has_waited: bool,
     limits: Limits,
     outgoing: VecDeque<(LoopId, Mail)>,
     /// What is under way to each owner, and may be.
@@ -146,6 +154,7 @@ impl Mailbox {
             index: config.loop_index,
             loops: config.loop_count,
             session,
+            has_waited: false,
             // The longest value is not looked at: the loop that has read a write did so.
             limits: config.limits,
             outgoing: VecDeque::new(),
@@ -157,6 +166,16 @@ impl Mailbox {
     /// The session to which what is served for others belongs.
     pub(super) const fn session(&self) -> SessionId {
         self.session
+    }
+
+    /// This write is served next.
+    pub(super) const fn note_serving(&mut self, mail: &WriteByMail) {
+        self.has_waited = mail.has_waited;
+    }
+
+    /// Whether the one that is being served has waited for its key.
+    pub(super) const fn has_waited(&self) -> bool {
+        self.has_waited
     }
 
     /// Who owns this key, if another loop does.
@@ -209,7 +228,8 @@ impl Mailbox {
     pub(super) fn take(&mut self, mail: Mail) -> Came {
         match mail.0 {
             Content::Write { sender, message, first_byte, created } => {
-                Came::Write(WriteByMail { sender, message, first_byte, created, limits: self.limits })
+                let (limits, has_waited) = (self.limits, false);
+                Came::Write(WriteByMail { sender, message, first_byte, created, limits, has_waited })
             }
             Content::Reply { sender, owner, outcome } => {
                 self.under_way[owner.index()].leave(sender.bytes);

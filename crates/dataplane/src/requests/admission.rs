@@ -216,7 +216,7 @@ pub(crate) fn serve_ready_mail(requests: &mut Requests, base: &mut Base, now: In
 fn serve_mail(requests: &mut Requests, base: &mut Base, mail: &WriteByMail, now: Instant) {
     let (first_byte, created) = mail.times();
     let taken = Taken { first_byte, created, enqueued: created, dequeued: now, ..Taken::default() };
-    let id = base.replication.mail_session();
+    let id = base.replication.serve_mail(mail);
     base.clients[id].hand_in(taken, Some(mail.sender()));
     let context = Context { session: id, first_byte, now, request_bytes: mail.len() };
     match mail.parsed() {

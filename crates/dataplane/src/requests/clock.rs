@@ -14,6 +14,8 @@ use weir_timing::{Instant, Stamps};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     stamps: Stamps,
+    /// It was its turn then, and not when it was created (`servers/begun.rs`).
+    turn: Option<Instant>,
     /// Something of the request was handed to the kernel.
     is_first_sent: bool,
     /// One has decided, and the followers are being sent the outcome; or others have answered, and the deciders are being asked. That is
@@ -38,24 +40,36 @@ impl Clock {
 
     #[inline]
     const fn of(stamps: Stamps) -> Self {
-        Self { stamps, is_first_sent: false, is_following: false, was_queued: false }
+        Self { stamps, turn: None, is_first_sent: false, is_following: false, was_queued: false }
     }
 
-    /// The driver has read it, and stamped it. What came by mail waits in the queues of the servers, as if it had been read here.
+    /// The driver has read it, and stamped it: one that has waited behind its own client's others in the driver's hands has its turn when
+    /// it is put into the driver's queue. What came by mail waits in the queues of the servers, as if it had been read here.
     pub(crate) fn adopt(&mut self, taken: Taken, is_mail: bool) {
         let Taken { first_byte, created, enqueued, dequeued, .. } = taken;
         self.stamps = Stamps { first_byte, created, enqueued, ..Stamps::at(dequeued) };
         self.was_queued = !is_mail;
+        self.turn = Some(enqueued).filter(|_| !is_mail);
     }
 
-    /// From when its deadline runs: one that has waited behind its own client's others in the driver's hands has its turn when it is put
-    /// into the driver's queue.
+    /// It has waited for its key, and now it is its turn. Returns whether its time was up before.
+    pub(crate) fn end_wait(&mut self, timeout_ns: u64, now: Instant) -> bool {
+        let is_overdue = self.is_overdue(timeout_ns, now);
+        self.turn = Some(now);
+        is_overdue
+    }
+
+    /// Whether its time is up.
+    pub(crate) fn is_overdue(&self, timeout_ns: u64, now: Instant) -> bool {
+        self.begun_at().deadline(timeout_ns, false) <= now
+    }
+
+    /// From when its deadline runs.
     #[inline]
     pub(crate) fn begun_at(&self) -> Begun {
-        if self.was_queued {
-            Begun::in_turn(self.stamps.created, self.stamps.enqueued)
-        } else {
-            Begun::at(self.stamps.created)
+        match self.turn {
+            Some(turn) => Begun::in_turn(self.stamps.created, turn),
+            None => Begun::at(self.stamps.created),
         }
     }
 

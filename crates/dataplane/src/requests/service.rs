@@ -1,9 +1,11 @@
 //! A request in service: from the moment it is parsed until its reply is in the kernel.
 
 use crate::{
+    Mutation,
     clients::sequence::Claim,
     clients::session::REQUEST_BYTES,
     clients::taken::Taken,
+    config::Config,
     meter::Meter,
     meter::noted::Noted,
     meter::trace::{Ended, TraceRow},
@@ -91,6 +93,8 @@ pub(crate) enum Kind {
     Replicated,
     /// Until this is done its session's reads go to deciders: other replicas may still hold what it changes.
     DecidedAlone,
+    /// A write whose time was up before it was its turn: no replica hears of it.
+    Overdue,
     /// It went over a server's bulk connection, or is a read that may have (`bulk_reads.rs`).
     Bulk,
     /// A get that others may wait for (`ask_once.rs`).
@@ -201,6 +205,22 @@ impl Service {
     pub(super) fn adopt(&mut self, taken: Taken, sender: Option<Sender>) {
         self.clock.adopt(taken, sender.is_some());
         self.sender = sender;
+    }
+
+    /// It has waited for its key, and now it is its turn.
+    pub(super) fn end_wait(&mut self, config: &Config, now: Instant) {
+        if !config.is_without(Mutation::Overdue) && self.clock.end_wait(config.timeout_ns, now) {
+            self.kind = Kind::Overdue;
+        }
+    }
+
+    /// Another loop has read it, and it has come from there, or `has_waited` for its key since.
+    pub(super) fn come_by_mail(&mut self, has_waited: bool, config: &Config, now: Instant) {
+        if has_waited {
+            self.end_wait(config, now);
+        } else if self.clock.is_overdue(config.timeout_ns, now) {
+            self.kind = Kind::Overdue;
+        }
     }
 
     /// If failures are misses, this is what the request is answered when no server answers it.

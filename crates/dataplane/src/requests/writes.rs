@@ -63,6 +63,33 @@ pub(crate) fn leave_line(base: &mut Base, id: SessionId, stalled: &Stalled) {
     let_go_on(base, next);
 }
 
+/// A request has waited for its key, and now it is its turn: its session leaves the line.
+#[cold]
+#[inline(never)]
+pub(crate) fn end_wait(
+    services: &mut Services,
+    base: &mut Base,
+    key: RequestKey,
+    stalled: &Stalled,
+    now: Instant,
+) {
+    let service = &mut services[key];
+    let id = service.session;
+    if !base.clients[id].is_lent() {
+        service.clock.set_created(stalled.created());
+    }
+    service.end_wait(&base.fleet.config, now);
+    leave_line(base, id, stalled);
+}
+
+/// A request that another loop has read is taken into service.
+#[cold]
+#[inline(never)]
+pub(crate) fn come_by_mail(services: &mut Services, base: &Base, key: RequestKey, now: Instant) {
+    let service = &mut services[key];
+    service.come_by_mail(base.replication.mail_has_waited(), &base.fleet.config, now);
+}
+
 /// The session that is next may go on, if one is.
 pub(crate) fn let_go_on(base: &mut Base, next: Option<SessionId>) {
     next.into_iter().for_each(|id| base.clients.let_go_on(id));
@@ -118,6 +145,11 @@ pub(crate) fn replicate(
     write: Write<'_>,
     now: Instant,
 ) -> bool {
+    if services[key].kind == Kind::Overdue {
+        base.meter.counters().writes_overdue += 1;
+        note_refusal(services, base, (key, 0), (Fault::Timeout, of.1[0]));
+        return true;
+    }
     let service = &mut services[key];
     let Base { replication, fleet, clients, .. } = base;
     match replication.begin_write(fleet, Ticket::new(key, service.begun()), of, write, now) {

@@ -9,7 +9,9 @@
 //! fault: their deadlines run from their turn on. Only where a server is silent already, a request that has waited for a whole `timeout`
 //! behind others does not wait for it again. Else a pipeline to a frozen server would cost a `timeout` for each request.
 //!
-//! It is asked when a part is given its deadline. In an event loop's own sessions both moments are the same.
+//! So it is with a write that waits for its key (`replication/key_lock.rs`): that is no server's fault either.
+//!
+//! It is asked when a part is given its deadline. In an event loop's own sessions both moments are the same, but for such writes.
 
 use weir_timing::Instant;
 
@@ -52,6 +54,6 @@ mod tests {
         assert_eq!(begun.deadline(100, false), turn.plus(100));
         assert_eq!(begun.deadline(100, true), created.plus(100));
         assert_eq!(Begun::at(created).deadline(100, false), created.plus(100));
-        assert_eq!(Begun::in_turn(turn, created), Begun::at(turn), "it began to wait for its key later");
+        assert_eq!(Begun::in_turn(turn, created), Begun::at(turn), "it was its turn before");
     }
 }

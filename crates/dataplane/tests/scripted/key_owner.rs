@@ -337,3 +337,53 @@ fn a_mailed_write_waits_for_a_key_that_is_held_and_keeps_its_place() {
     assert_eq!(pair.loops[1].client_gets(theirs), "STORED\r\n");
     assert!(pair.is_quiet());
 }
+
+/// Each was sent after its time was up, and its server blamed for it: it was not read for any key, and then the next one was not.
+#[test]
+fn a_mailed_write_whose_time_is_up_in_its_keys_line_asks_nobody_and_no_server_is_blamed() {
+    let mut pair = Pair::new(2, 2);
+    let client = pair.loops[0].client();
+    let key = key_of_the_other(0);
+    let decider = pair.loops[1].router.primary(key.as_bytes());
+    let incr = format!("incr {key} 1\r\n");
+    pair.loops[0].send(client, &incr.repeat(5));
+    assert_eq!(pair.carry_from(0), 5);
+    assert_eq!(pair.loops[1].server_gets(decider), incr);
+    pair.pass(TIMEOUT - MS);
+    pair.loops[1].server_says(decider, "1\r\n");
+    assert_eq!(pair.loops[1].server_gets(1 - decider), incr);
+    pair.loops[1].server_says(1 - decider, "1\r\n");
+    // It has waited for nearly as long as a server may take. That is not the server's fault.
+    assert_eq!(pair.loops[1].server_gets(decider), incr);
+    pair.pass(2 * MS);
+    pair.loops[1].server_says(decider, "2\r\n");
+    assert_eq!(pair.loops[1].server_gets(decider), "");
+    assert_eq!(pair.loops[1].server_gets(1 - decider), incr);
+    pair.loops[1].server_says(1 - decider, "2\r\n");
+    assert_eq!(pair.carry_from(1), 5);
+    let timeout = format!("SERVER_ERROR timeout s:{}\r\n", decider + 1);
+    assert_eq!(pair.loops[0].client_gets(client), format!("1\r\n2\r\n{}", timeout.repeat(3)));
+    let counters = pair.loops[1].report().counters;
+    assert_eq!((counters.writes_held, counters.writes_overdue), (4, 3));
+    assert_eq!((counters.server_timeouts, counters.journal_keys, counters.replicas_invalidated), (0, 0, 0));
+    assert_eq!(pair.loops[0].report().counters.requests_failed_timeout, 3);
+    assert!(pair.is_quiet());
+}
+
+#[test]
+fn mail_that_comes_when_its_time_is_up_asks_nobody() {
+    let mut pair = Pair::new(2, 2);
+    let client = pair.loops[0].client();
+    let key = key_of_the_other(0);
+    pair.loops[0].send(client, &format!("set {key} 0 0 1\r\nx\r\nincr {key} 1 noreply\r\nmn\r\n"));
+    pair.pass(TIMEOUT);
+    assert_eq!(pair.carry_from(0), 2);
+    assert!(!pair.loops[1].dataplane.has_server_output());
+    assert_eq!(pair.carry_from(1), 2);
+    let decider = pair.loops[1].router.primary(key.as_bytes());
+    let timeout = format!("SERVER_ERROR timeout s:{}\r\n", decider + 1);
+    assert_eq!(pair.loops[0].client_gets(client), format!("{timeout}MN\r\n"));
+    let counters = pair.loops[1].report().counters;
+    assert_eq!((counters.writes_overdue, counters.server_timeouts, counters.journal_keys), (2, 0, 0));
+    assert!(pair.is_quiet());
+}

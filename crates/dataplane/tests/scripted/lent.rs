@@ -1,6 +1,6 @@
 //! Requests that the driver took from their clients itself.
 
-use crate::world::{TIMEOUT, World, router, slot};
+use crate::world::{MS, TIMEOUT, World, router, slot};
 use std::sync::Arc;
 use weir_dataplane::{Config, Dataplane, Event, Fault, SessionId, Taken, parse_whole};
 use weir_protocol::{Limits, Parsed, Refusal, door::Foreign};
@@ -160,6 +160,33 @@ fn the_stages_of_a_write_that_waited_for_its_key_are_in_order() {
         (row.stamps.created, row.stamps.enqueued, row.stamps.dequeued),
         (created, enqueued, taken.dequeued)
     );
+}
+
+#[test]
+fn a_lent_write_whose_time_is_up_in_its_keys_line_asks_nobody_and_no_server_is_blamed() {
+    let mut world = World::new(2, 2);
+    let key = world.key_on(0);
+    let sessions = [0; 4].map(|_| world.dataplane.lend_session(world.now));
+    let incr = format!("incr {key} 1\r\n");
+    // Behind others of their own clients they have waited, too: their time runs from their turn.
+    let created = world.now;
+    world.pass(2 * TIMEOUT);
+    sessions.iter().for_each(|&session| world.serve(session, &incr, created));
+    assert_eq!(world.server_gets(0), incr);
+    world.pass(TIMEOUT - MS);
+    world.server_says(0, "1\r\n");
+    assert_eq!((world.server_gets(0), world.server_gets(1)), (incr.clone(), incr.clone()));
+    world.server_says(1, "1\r\n");
+    world.pass(2 * MS);
+    world.server_says(0, "2\r\n");
+    assert_eq!((world.server_gets(0), world.server_gets(1)), (String::new(), incr));
+    world.server_says(1, "2\r\n");
+    let replies = sessions.map(|session| world.lent_reply(session).expect("it is answered"));
+    let timeout = "SERVER_ERROR timeout s:1\r\n";
+    assert_eq!(replies, ["1\r\n", "2\r\n", timeout, timeout]);
+    let counters = world.report().counters;
+    assert_eq!((counters.writes_overdue, counters.server_timeouts, counters.journal_keys), (2, 0, 0));
+    assert!(world.dataplane.is_quiet());
 }
 
 #[test]

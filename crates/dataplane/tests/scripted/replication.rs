@@ -1,6 +1,6 @@
 //! Writes with several replicas.
 
-use crate::world::{TIMEOUT, World, token, unjoined};
+use crate::world::{MS, TIMEOUT, World, token, unjoined};
 
 #[test]
 fn writes_go_to_all_replicas_and_the_primary_decides() {
@@ -202,4 +202,51 @@ fn a_replica_that_fails_fails_the_write() {
     world.server_says(0, "STORED\r\n");
     world.pass(TIMEOUT);
     assert_eq!(world.client_gets(client), "SERVER_ERROR timeout s:2\r\n");
+}
+
+/// Clients whose writes wait for one key.
+#[test]
+fn a_write_whose_time_is_up_in_its_keys_line_asks_nobody_and_no_server_is_blamed() {
+    let mut world = World::new(2, 2);
+    let key = world.key_on(0);
+    let clients = [0; 5].map(|_| world.client());
+    let incr = format!("incr {key} 1\r\n");
+    // A value that is too large deletes the old one, in its turn.
+    clients[..4].iter().for_each(|&client| world.send(client, &incr));
+    world.send(clients[4], &format!("set {key} 0 0 1048577 noreply\r\n"));
+    assert_eq!(world.server_gets(0), incr);
+    world.pass(TIMEOUT - MS);
+    world.server_says(0, "1\r\n");
+    assert_eq!(world.server_gets(1), incr);
+    world.server_says(1, "1\r\n");
+    // It has waited for nearly as long as a server may take. That is not the server's fault.
+    assert_eq!(world.server_gets(0), incr);
+    world.pass(2 * MS);
+    world.server_says(0, "2\r\n");
+    assert_eq!(world.server_gets(0), "");
+    assert_eq!(world.server_gets(1), incr);
+    world.server_says(1, "2\r\n");
+    let timeout = "SERVER_ERROR timeout s:1\r\n";
+    assert_eq!(world.all_hear(&clients), ["1\r\n", "2\r\n", timeout, timeout, ""]);
+    let counters = world.report().counters;
+    assert_eq!((counters.writes_held, counters.writes_overdue), (4, 3));
+    assert_eq!((counters.server_timeouts, counters.journal_keys, counters.replicas_invalidated), (0, 0, 0));
+    assert!(world.dataplane.is_quiet());
+}
+
+/// A line moves no faster than its key's server, which has its whole time for each: who has waited is late only at a silent one.
+#[test]
+fn a_silent_server_is_not_waited_for_again_by_each_of_a_line() {
+    let mut world = World::new(2, 2);
+    let key = world.key_on(0);
+    let clients = [0; 4].map(|_| world.client());
+    let incr = format!("incr {key} 1\r\n");
+    clients.iter().for_each(|&client| world.send(client, &incr));
+    assert_eq!(world.server_gets(0), incr);
+    world.pass(TIMEOUT);
+    let timeout = "SERVER_ERROR timeout s:1\r\n";
+    let heard = world.all_hear(&clients);
+    assert_eq!(heard[0], timeout);
+    assert!(heard[1..].iter().all(|it| it.starts_with("SERVER_ERROR timeout ")), "{heard:?}");
+    assert_eq!(world.report().counters.server_timeouts, 1);
 }

@@ -15,6 +15,9 @@ use crate::memcached::VERSION;
 const MICROSECOND: u64 = 1_000;
 const MILLISECOND: u64 = 1_000_000;
 
+/// Where writes wait long for their keys, a server may take this many of the longest delays. It needs two, one each way.
+const LONG_WAIT_DELAYS: u64 = 6;
+
 /// The constants of one world.
 #[derive(Clone, Debug)]
 pub(super) struct Scenario {
@@ -23,6 +26,8 @@ pub(super) struct Scenario {
     pub(super) loops: usize,
     /// All clients write few keys at the same time.
     pub(super) races: bool,
+    /// Nothing goes wrong, and writes may wait for their keys for longer than a server may take.
+    pub(super) waits_long: bool,
     /// A server carries out what lies on a connection that the proxy has dropped.
     pub(super) lingers: bool,
     pub(super) servers: usize,
@@ -68,6 +73,12 @@ pub(super) struct Lent {
 
 impl Scenario {
     pub(super) fn random(rng: &mut SmallRng) -> Self {
+        let scenario = Self::drawn(rng);
+        let may_wait_long = scenario.races && scenario.is_calm() && scenario.replicas > 1;
+        if may_wait_long && scenario.config.seed >> 13 & 1 == 1 { scenario.waiting_long() } else { scenario }
+    }
+
+    fn drawn(rng: &mut SmallRng) -> Self {
         let reloads = if rng.random_bool(0.5) { rng.random_range(1..=8) } else { 0 };
         let servers = rng.random_range(1..=if reloads > 0 { 6 } else { 4 });
         // All loops write the same keys until the end; without faults nothing excuses replicas that differ then.
@@ -115,6 +126,7 @@ impl Scenario {
             placement: *[Placement::Ketama, Placement::Modulo].choose(rng).expect("two placements"),
             clients: if races { rng.random_range(3..=6) } else { rng.random_range(1..=5) },
             races,
+            waits_long: false,
             requests: match races {
                 _ if evictions > 0 => rng.random_range(20..=60),
                 true => rng.random_range(3..=15),
@@ -136,9 +148,16 @@ impl Scenario {
         }
     }
 
+    /// The same with servers that may take little time, and need less: only writes to one key wait for longer, for each other.
+    fn waiting_long(mut self) -> Self {
+        self.config.timeout_ns = self.conduct.delay_max_ns * LONG_WAIT_DELAYS;
+        (self.config.greets_servers, self.config.asks_item_size) = (false, false);
+        Self { waits_long: true, short_write: 0.0, moves: 0, before_proxies: false, ..self }
+    }
+
     /// Clients are served through lent sessions, by one loop.
     pub(super) fn lent(rng: &mut SmallRng) -> Self {
-        let scenario = Self::random(rng);
+        let scenario = Self::drawn(rng);
         let capacity = *[1, 1, 2, 1000, 1000].choose(rng).expect("some capacities");
         // Where nothing is wrong nothing fails but what there was no room for in the queue; a miss would not tell that it did.
         let is_short = !scenario.is_calm() || scenario.config.on_failure == OnFailure::Strict;
