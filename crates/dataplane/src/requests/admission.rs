@@ -17,7 +17,7 @@ use crate::{
     requests::dispatch::{
         Large, carry_out, dispatch, go_on_with_slices, refuse, refuse_foreign, refuse_large,
     },
-    requests::writes::{begin_repair, let_go_on, other_owner, take_outcome, waits_for_key},
+    requests::writes::{begin_repair, leave_line, let_go_on, other_owner, take_outcome, waits_for_key},
     requests::{Context, Requests, bulk_writes},
     wire::kept::KeptRequest,
 };
@@ -87,9 +87,20 @@ pub(crate) fn resume(requests: &mut Requests, base: &mut Base, id: SessionId, no
     }
     let input = base.clients.go_on(id);
     consume(requests, base, id, input, now);
+    if base.clients[id].intake.is_closed() {
+        leave_line_untaken(base, id);
+    }
     // It may have been answered without a server, and others go on in the same turn.
     base.clients.recharge(id);
     base.clients.read_on(id);
+}
+
+/// Nothing more is taken of this session, also not the write that it has waited with: whoever waits behind it may go on.
+#[cold]
+fn leave_line_untaken(base: &mut Base, id: SessionId) {
+    if let Some(stalled) = base.clients[id].stalled.take() {
+        leave_line(base, id, &stalled);
+    }
 }
 
 /// Takes what was parsed into service, or refuses it.

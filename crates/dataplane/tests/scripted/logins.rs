@@ -540,3 +540,28 @@ fn a_second_opinion_is_given_without_a_login() {
     );
     assert_eq!(world.report().counters.server_connections_dead, 1);
 }
+
+/// It was the first of those who wait for the key, and took nothing more, so that all behind it waited until its connection was gone.
+#[test]
+fn a_write_of_who_is_a_user_no_more_leaves_the_line_of_its_key() {
+    let mut world = locked(2, 2, Config::default());
+    let [first, gone, other] = ["shown", "user", "shown"].map(|name| world.logged_in(name));
+    let key = world.key_on(0);
+    let incr = format!("incr {key} 1\r\n");
+    world.send(first, &incr);
+    assert_eq!(world.server_gets(0), incr);
+    // It leaves a reply unread, so its connection stays for a while.
+    world.send(gone, &format!("version\r\n{incr}"));
+    world.send(other, &incr);
+    let remaining = Users::new([user("shown", |user| user.set_certificate("shown.example"))]);
+    world.dataplane.handle_logins(Some(&Arc::new(remaining)), None);
+    world.server_says(0, "1\r\n");
+    assert_eq!(world.server_gets(0), incr, "the other client's");
+    world.server_says(0, "2\r\n");
+    assert_eq!(world.server_gets(1), incr.repeat(2));
+    world.server_says(1, "1\r\n2\r\n");
+    assert_eq!(world.all_hear(&[first, other]), ["1\r\n", "2\r\n"]);
+    assert!(world.client_gets(gone).starts_with("VERSION "));
+    assert!(world.events.contains(&Event::Close(gone)), "{:?}", world.events);
+    assert!(world.dataplane.is_quiet());
+}
