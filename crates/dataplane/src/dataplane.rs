@@ -334,7 +334,7 @@ impl Dataplane {
     /// A turn of the driver took this long, from the end of its wait to the beginning of the next. What was given back in it is reported to
     /// the others.
     pub fn record_turn(&mut self, nanos: u64) {
-        self.base.clients.tell_held();
+        self.base.tell_held();
         self.base.meter.record_turn(nanos);
     }
 
@@ -405,7 +405,7 @@ impl Dataplane {
 
     /// From now on the limit of what buffers hold is one for all dataplanes that share this budget.
     pub fn share_budget(&mut self, budget: &Arc<Budget>) {
-        self.base.clients.share_budget(budget);
+        self.base.share_budget(budget);
     }
 
     /// The budget that this dataplane shares.

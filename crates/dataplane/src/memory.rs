@@ -6,3 +6,4 @@
 pub(crate) mod budget;
 pub(crate) mod buffer;
 pub(crate) mod buffer_pool;
+pub(crate) mod copies;

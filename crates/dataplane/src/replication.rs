@@ -194,18 +194,19 @@ impl Replication {
 
     // ── writes ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// Sends a write to the replicas of its key, or says why none of them heard of it.
+    /// Sends a write to the replicas of its key, or says why none of them heard of it. `kept_bytes_max`: how much may be kept of it until one
+    /// has decided it.
     pub(crate) fn begin_write(
         &mut self,
         fleet: &mut Fleet,
         ticket: Ticket,
         (name, replicas): (&[u8], &[Slot]),
-        write: Write<'_>,
+        (write, kept_bytes_max): (Write<'_>, usize),
         now: Instant,
     ) -> Result<Box<Replicated>, Declined> {
         let Self { counters, locks, repairs, .. } = self;
         let mut courier = Courier::new(fleet, counters, ticket, now);
-        Replicated::begin((name, replicas), write, (locks, repairs), &mut courier)
+        Replicated::begin((name, replicas), (write, kept_bytes_max), (locks, repairs), &mut courier)
     }
 
     /// A replica answered a part of a write.
@@ -385,7 +386,7 @@ mod tests {
 
     fn begin(replication: &mut Replication, fleet: &mut Fleet, replicas: &[Slot]) -> Box<Replicated> {
         let write = Write::classic(request(ADD));
-        let begun = replication.begin_write(fleet, ticket(), (b"k", replicas), write, NOW);
+        let begun = replication.begin_write(fleet, ticket(), (b"k", replicas), (write, usize::MAX), NOW);
         begun.expect("all are connected")
     }
 

@@ -140,6 +140,13 @@ impl Held {
         !self.is_within(0, self.limit() / 2)
     }
 
+    /// Whether clients that leave replies unread should not be read once so much more is held. Looks at what the others hold now: they may have
+    /// taken or given back since the turn began.
+    #[inline]
+    pub(crate) fn would_be_pressed(&self, bytes: usize) -> bool {
+        self.total_now().saturating_add(bytes) > self.limit() / 2
+    }
+
     /// How much this dataplane must give up.
     pub(crate) fn excess(&self) -> usize {
         self.charge.budget.excess_of(self.sessions + self.servers)

@@ -255,6 +255,8 @@ counters! {
     large_waits,
     /// Writes that were answered `EXISTS` without asking a server, because their cas token is not of the server that decides now.
     tokens_outdated,
+    /// Conditional writes that were not kept until one replica had decided them, because of what all buffers hold (`--buffer-limit`): the others forget the key.
+    follow_refusals_memory,
     /// Messages by which replicas followed a write that another had decided.
     replicas_followed,
     /// Copies that reads had found missing and that were put back (`--read-repair`).

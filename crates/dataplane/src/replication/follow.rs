@@ -9,7 +9,7 @@
 //! | `add`, `replace`, `cas` | `set` with the same item |
 //! | `append`, `prepend`, `incr`, `decr` | the same |
 //! | `ms`, `ma` | the same item, or what the decider then holds (`follow/meta.rs`) |
-//! | other meta commands, a long value, or nobody knows whether it was done | `delete` |
+//! | other meta commands, a long value, no room to keep it, or nobody knows whether it was done | `delete` |
 //!
 //! A follower that answers otherwise than the decider is made to forget the key, behind that and before the client is answered: a missing
 //! copy is safe where another one is not.
@@ -18,7 +18,7 @@
 
 pub(super) mod meta;
 
-use crate::{Config, Mutation, replication::repair::Repair};
+use crate::{Config, Mutation, memory::buffer::beyond_idle, replication::repair::Repair};
 use weir_protocol::{Arithmetic, Expected, Request, Status, Storage, StorageVerb};
 
 /// What is sent.
@@ -37,9 +37,12 @@ pub(super) enum Follow {
     Repair(Repair),
 }
 
-/// A longer message is not kept until the decider has answered; the others forget the key instead. Typical values are far shorter, and
+/// A longer value is not kept until the decider has answered; the others forget the key instead. Typical values are far shorter, and
 /// what all requests in service keep stays small.
 pub(super) const MESSAGE_BYTES_MAX: usize = 64 << 10;
+
+/// What is reserved for a message at most, beside what comes from its request.
+const RESERVED_BYTES: usize = 64;
 
 impl Follow {
     /// What becomes known of a conditional write.
@@ -60,6 +63,14 @@ impl Follow {
         Self::Message { bytes, expected }
     }
 
+    /// How much memory it keeps, if that counts.
+    pub(super) fn kept_bytes(&self) -> usize {
+        match self {
+            Self::Message { bytes, .. } => beyond_idle(bytes.capacity()),
+            _ => 0,
+        }
+    }
+
     /// Whether one replica decides, and the others follow.
     pub(super) const fn is_conditional(&self) -> bool {
         !matches!(self, Self::Never)
@@ -74,6 +85,17 @@ impl Config {
             _ => Follow::of(request),
         }
     }
+}
+
+/// How much memory it takes at most to keep this until it is decided. No line of a write is longer than 2 KiB.
+pub(super) const fn kept_bytes_of(request: &Request<'_>) -> usize {
+    let (line, value) = match request {
+        Request::Storage(it) => (it.key.len() + it.flags.len() + it.exptime.len(), it.value.len()),
+        Request::Arithmetic(it) => (it.key.len() + it.delta.len(), 0),
+        Request::Meta(it) => (it.key.len() + it.flags.len(), it.block.len()),
+        _ => (0, 0),
+    };
+    if value > MESSAGE_BYTES_MAX { 0 } else { line + value + RESERVED_BYTES }
 }
 
 /// The decision is made, so what made it conditional is not said again.

@@ -25,7 +25,7 @@ use crate::{
     replication::courier::Courier,
     replication::fleet::Fleet,
     replication::follow::meta::ITEM_PART,
-    replication::follow::{Follow, may_have_changed},
+    replication::follow::{Follow, kept_bytes_of, may_have_changed},
     replication::key_lock::{KeyLock, KeyLocks},
     replication::repair::{Repair, Repairs},
     replication::token::Judged,
@@ -111,7 +111,7 @@ impl Replicated {
     /// Sends a write to the replicas of its key, or refuses it before anybody has heard of it.
     pub(super) fn begin(
         (name, replicas): (&[u8], &[Slot]),
-        write: Write<'_>,
+        (write, kept_bytes_max): (Write<'_>, usize),
         (locks, repairs): (&mut KeyLocks, &mut Repairs),
         courier: &mut Courier<'_>,
     ) -> Result<Box<Self>, Declined> {
@@ -130,6 +130,14 @@ impl Replicated {
             }
         };
         let config = &courier.fleet.config;
+        let follow = match write.is_conditional {
+            false => Follow::Never,
+            true if kept_bytes_of(&write.request) > kept_bytes_max => {
+                courier.counters.follow_refusals_memory += 1;
+                Follow::Forget
+            }
+            true => config.follow(write.request),
+        };
         let mut replicated = Box::new(Self {
             key: write.key.bytes.into(),
             base64: write.key.base64,
@@ -139,7 +147,7 @@ impl Replicated {
             policy: config.write_policy,
             needed: needed(config.write_policy, replicas.len()),
             step: if write.is_conditional { Step::Deciding } else { Step::Sent },
-            follow: if write.is_conditional { config.follow(write.request) } else { Follow::Never },
+            follow,
             lock: write.is_conditional.then(|| locks.lock(name)),
             reply: None,
             failure: None,
@@ -173,6 +181,12 @@ impl Replicated {
     #[inline]
     pub(crate) const fn owed(&self) -> u32 {
         self.owed
+    }
+
+    /// How much memory is kept of it for those that follow, if that counts.
+    #[inline]
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.follow.kept_bytes()
     }
 
     /// A replica answered.

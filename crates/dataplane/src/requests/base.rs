@@ -6,6 +6,7 @@ use crate::{
     clients::Clients,
     config::Config,
     memory::budget::{Budget, SMALL_REPLY_BYTES},
+    memory::copies::Copies,
     meter::Meter,
     meter::counters::Counters,
     meter::report::Report,
@@ -27,14 +28,18 @@ pub(crate) struct Base {
     pub(crate) replication: Replication,
     pub(crate) fleet: Fleet,
     pub(crate) meter: Meter,
+    /// What requests in service keep of values.
+    copies: Copies,
     /// When memory that nobody uses is given back; `None` while there was nothing to do since the last time.
     memory_due: Option<Instant>,
 }
 
 impl Base {
     pub(crate) fn new(config: Config, table: &Arc<Table>, freshness: Arc<Freshness>, now: Instant) -> Self {
+        let clients = Clients::new(&config);
         Self {
-            clients: Clients::new(&config),
+            copies: Copies::new(clients.held().budget()),
+            clients,
             replication: Replication::new(&config),
             meter: Meter::new(&config, now),
             fleet: Fleet::new(config, table, freshness),
@@ -97,6 +102,7 @@ impl Base {
             && !self.fleet.is_one_coming()
             && !self.clients.is_any_to_go_on()
             && self.replication.is_quiet()
+            && self.copies.is_empty()
     }
 
     // ── memory ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -143,6 +149,31 @@ impl Base {
             let servers = self.fleet.servers.give_memory_back();
             self.clients.relieve(servers, now);
         }
+    }
+
+    /// At the end of a turn: tells the others what is held, if that has changed.
+    #[inline]
+    pub(crate) fn tell_held(&mut self) {
+        self.copies.tell();
+        self.clients.tell_held();
+    }
+
+    /// How long a copy of a value may be that a request in service is to keep until its server has answered.
+    #[inline]
+    pub(crate) fn copy_bytes_max(&self) -> usize {
+        self.copies.bytes_max(self.clients.held())
+    }
+
+    /// A request in service keeps so much of a value, and kept so much `before`.
+    #[inline]
+    pub(crate) const fn recharge_copy(&mut self, before: usize, now: usize) {
+        self.copies.recharge(before, now);
+    }
+
+    /// From now on the limit is one for all dataplanes that share this budget.
+    pub(crate) fn share_budget(&mut self, budget: &Arc<Budget>) {
+        self.clients.share_budget(budget);
+        self.copies.share(budget);
     }
 
     /// The budget that this dataplane shares.

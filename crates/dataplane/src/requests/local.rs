@@ -99,7 +99,7 @@ impl Requests {
     #[cold]
     pub(super) fn note_write_in_line(
         &mut self,
-        base: &Base,
+        base: &mut Base,
         key: RequestKey,
         request: &Request<'_>,
         now: Instant,
@@ -109,9 +109,12 @@ impl Requests {
             _ => None,
         };
         let written = self.services[key].changes.written;
-        let at = (base.fleet.generation(), now);
+        let is_scarce = base.copy_bytes_max() != usize::MAX;
+        let at = (base.fleet.generation(), is_scarce, now);
+        let kept_before = self.near_written.kept_bytes();
         let is_in_line = self.near_written.begin(&self.near_cache, (key, written), storage, at);
         self.services[key].changes.is_in_line = is_in_line;
+        base.recharge_copy(kept_before, self.near_written.kept_bytes());
     }
 
     /// Nothing that is kept is an answer any more.

@@ -15,6 +15,7 @@
 use crate::{
     Mutation, NearCheck,
     config::Config,
+    memory::buffer::beyond_idle,
     replication::freshness::Freshness,
     replication::key_writes::{COUNTS, KeyWrites, Others, Own, Written, place_of},
     requests::near_cache::{AsOf, NearCache, Said},
@@ -34,6 +35,8 @@ pub(crate) struct NearWritten {
     own: Box<[Own]>,
     /// By request.
     stored: Vec<Option<Box<Stored>>>,
+    /// What the replies in it take.
+    kept_bytes: usize,
     is_blind: bool,
 }
 
@@ -41,8 +44,8 @@ pub(crate) struct NearWritten {
 #[derive(Debug)]
 struct Stored {
     hash: u64,
-    /// As its server will reply it to `get`.
-    reply: Vec<u8>,
+    /// As its server will reply it to `get`; `None`: there was no room for it.
+    reply: Option<Vec<u8>>,
     lives_ns: Option<u64>,
     others: Others,
     generation: u64,
@@ -62,32 +65,34 @@ impl NearWritten {
             writes: Some(freshness.key_writes()),
             own: vec![Own::default(); COUNTS].into(),
             stored: Vec::new(),
+            kept_bytes: 0,
             is_blind: config.is_without(Mutation::NearOtherWrites),
         }
     }
 
     /// A write of one key is about to be sent over its server's connection for all writes. `storage`: what it stores, if that is all it does.
-    /// Returns whether it is counted, for [`Self::end`].
+    /// `is_scarce`: no value is to be copied. Returns whether it is counted, for [`Self::end`].
     #[cold]
     pub(crate) fn begin(
         &mut self,
         near_cache: &NearCache,
         (key, written): (RequestKey, Written),
         storage: Option<&Storage<'_>>,
-        (generation, now): (u64, Instant),
+        (generation, is_scarce, now): (u64, bool, Instant),
     ) -> bool {
         let (Some(writes), Written::Key(lower)) = (&self.writes, written) else { return false };
         let own = &mut self.own[place_of(lower.into())];
         own.begin();
         let Some(storage) = storage.filter(|it| it.verb == StorageVerb::Set) else { return true };
         let hash = hash(storage.key);
-        // Before it is copied: copies count against no limit.
         if !near_cache.wants_written(hash, storage.value.len()) {
             return true;
         }
         let others = writes.others(hash, *own);
         let Some((lives_ns, others)) = lives_ns(storage.exptime).zip(others) else { return true };
-        let Some(reply) = reply_to_get(storage) else { return true };
+        let Some(flags) = flags(storage) else { return true };
+        let reply = (!is_scarce).then(|| reply_to_get(storage, flags));
+        self.kept_bytes += reply.as_ref().map_or(0, kept);
         if self.stored.len() <= key.index() {
             self.stored.resize_with(key.index() + 1, || None);
         }
@@ -109,15 +114,22 @@ impl NearWritten {
         let own = &mut self.own[place_of(lower.into())];
         own.end();
         let it = self.stored.get_mut(key.index())?.take()?;
+        self.kept_bytes -= it.reply.as_ref().map_or(0, kept);
         if !is_stored || it.generation != generation {
             return None;
         }
+        let Some(reply) = it.reply else { return Some(false) };
         let seen = match writes.look_behind(it.hash, *own, it.others, now) {
             None if self.is_blind => writes.look(it.hash, now)?,
             seen => seen?,
         };
         let as_of = AsOf { seen, generation, sent: it.sent };
-        near_cache.keep(it.hash, (&it.reply, b""), (as_of, Some(Said::stored(it.lives_ns))), now)
+        near_cache.keep(it.hash, (&reply, b""), (as_of, Some(Said::stored(it.lives_ns))), now)
+    }
+
+    /// What the values take that are under way, but for short ones.
+    pub(crate) const fn kept_bytes(&self) -> usize {
+        self.kept_bytes
     }
 
     /// Nothing is under way: frees memory that is kept to be used again.
@@ -137,10 +149,19 @@ fn lives_ns(exptime: &[u8]) -> Option<Option<u64>> {
 }
 
 /// `VALUE <key> <flags> <bytes>` as memcached writes it (protocol.txt, "Retrieval command"), the value and `END`.
-fn reply_to_get(storage: &Storage<'_>) -> Option<Vec<u8>> {
-    let flags = u32::try_from(number(storage.flags)?).ok()?;
+fn reply_to_get(storage: &Storage<'_>, flags: u32) -> Vec<u8> {
     let numbers = format!(" {flags} {}\r\n", storage.value.len());
-    Some([b"VALUE ", storage.key, numbers.as_bytes(), storage.value, b"\r\nEND\r\n"].concat())
+    [b"VALUE ", storage.key, numbers.as_bytes(), storage.value, b"\r\nEND\r\n"].concat()
+}
+
+/// Its flags, if they are a number.
+fn flags(storage: &Storage<'_>) -> Option<u32> {
+    u32::try_from(number(storage.flags)?).ok()
+}
+
+/// What counts of a reply that is kept.
+fn kept(reply: &Vec<u8>) -> usize {
+    beyond_idle(reply.capacity())
 }
 
 fn number(text: &[u8]) -> Option<u64> {
@@ -173,7 +194,8 @@ mod tests {
                 value: &value,
             };
             let written = (request, freshness.key_writes().begin(hash));
-            assert!(near_written.begin(&near_cache, written, Some(&storage), (0, now)), "it counts");
+            let is_counted = near_written.begin(&near_cache, written, Some(&storage), (0, false, now));
+            assert!(is_counted, "it counts");
             let copied = near_written.stored.get(request.index()).is_some_and(Option::is_some);
             assert_eq!(copied, is_copied, "{bytes} bytes");
         }

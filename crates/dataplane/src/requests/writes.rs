@@ -151,14 +151,18 @@ pub(crate) fn replicate(
         return true;
     }
     let service = &mut services[key];
+    let kept_bytes_max = if write.is_conditional { base.copy_bytes_max() } else { 0 };
     let Base { replication, fleet, clients, .. } = base;
-    match replication.begin_write(fleet, Ticket::new(key, service.begun()), of, write, now) {
+    let ticket = Ticket::new(key, service.begun());
+    match replication.begin_write(fleet, ticket, of, (write, kept_bytes_max), now) {
         Ok(replicated) => {
+            let kept_bytes = replicated.kept_bytes();
             service.outstanding = replicated.owed();
             service.write = Some(replicated);
             if write.is_conditional {
                 service.kind = Kind::DecidedAlone;
                 clients[service.session].begin_deciding();
+                base.recharge_copy(0, kept_bytes);
             }
             return false;
         }
@@ -181,8 +185,9 @@ pub(crate) fn take_write_reply(
     let ticket = Ticket::new(key, service.begun());
     let Some(write) = service.write.as_deref_mut() else { return false };
     let Base { replication, fleet, .. } = base;
+    let kept_bytes = write.kept_bytes();
     let advanced = replication.take_reply(fleet, (write, ticket), (server, part), (reply, bytes), now);
-    carry_out(services, base, key, advanced)
+    carry_out(services, base, (key, kept_bytes), advanced)
 }
 
 /// A replica gave no answer to a part of a write. Returns whether the request has its answer now.
@@ -197,12 +202,18 @@ pub(crate) fn take_write_loss(
     let ticket = Ticket::new(key, service.begun());
     let Some(write) = service.write.as_deref_mut() else { return false };
     let Base { replication, fleet, .. } = base;
+    let kept_bytes = write.kept_bytes();
     let advanced = replication.take_loss(fleet, (write, ticket), (server, part), fault, now);
-    carry_out(services, base, key, advanced)
+    carry_out(services, base, (key, kept_bytes), advanced)
 }
 
-/// What has come of a write is noted in its request. Returns whether that has its answer now.
-fn carry_out(services: &mut Services, base: &mut Base, key: RequestKey, mut advanced: Advanced) -> bool {
+/// What has come of a write is noted in its request, which kept so much for those that follow. Returns whether it has its answer now.
+fn carry_out(
+    services: &mut Services,
+    base: &mut Base,
+    (key, kept_bytes): (RequestKey, usize),
+    mut advanced: Advanced,
+) -> bool {
     let_go_on(base, advanced.next());
     let service = &mut services[key];
     if advanced.has_sent() {
@@ -212,6 +223,9 @@ fn carry_out(services: &mut Services, base: &mut Base, key: RequestKey, mut adva
     service.outstanding = owed;
     if owed == 0 {
         service.write = None;
+    }
+    if kept_bytes > 0 {
+        base.recharge_copy(kept_bytes, service.write.as_ref().map_or(0, |write| write.kept_bytes()));
     }
     let answered = advanced.take_answer();
     let is_answered = answered.is_some();

@@ -8,6 +8,7 @@ mod bulk_reads;
 mod changes;
 mod client_timeouts;
 mod clients;
+mod copies;
 mod dead_paths;
 mod emptied;
 mod failover;

@@ -29,6 +29,8 @@ impl Replicated {
     /// Nobody knows what the decider did, or the others cannot do the same: they forget the key.
     pub(super) fn tell_to_forget(&mut self, courier: &mut Courier<'_>) {
         self.step = Step::Sent;
+        // Whatever else was kept for them.
+        self.follow = Follow::Forget;
         for rank in self.copies.ranks() {
             if self.copies[rank].state == CopyState::Unsent {
                 self.copies[rank].state = self.forget(rank, courier);
