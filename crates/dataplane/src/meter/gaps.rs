@@ -21,15 +21,25 @@ impl Gaps {
 
     /// Requests until the next one that is chosen, itself counted.
     pub(crate) fn next(&mut self) -> u64 {
-        // xorshift64*, of which the upper 53 bits are a number above 0 and up to 1.
+        let bits = self.draw();
+        let Some(scale) = self.scale else { return 1 };
+        // The upper 53 bits are a number above 0 and up to 1.
+        let uniform = ((bits >> 11) + 1) as f64 / (1u64 << 53) as f64;
+        // The number of trials up to the first success has the geometric distribution. A cast stays within 64 bits.
+        ((uniform.ln() * scale) as u64).saturating_add(1)
+    }
+
+    /// A number below this one, which is not 0; each is as likely.
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        ((u128::from(self.draw()) * end as u128) >> 64) as usize
+    }
+
+    /// 64 random bits, by xorshift64*.
+    fn draw(&mut self) -> u64 {
         self.random ^= self.random >> 12;
         self.random ^= self.random << 25;
         self.random ^= self.random >> 27;
-        let Some(scale) = self.scale else { return 1 };
-        let uniform =
-            ((self.random.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) + 1) as f64 / (1u64 << 53) as f64;
-        // The number of trials up to the first success has the geometric distribution. A cast stays within 64 bits.
-        ((uniform.ln() * scale) as u64).saturating_add(1)
+        self.random.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 }
 
@@ -59,6 +69,16 @@ mod tests {
             );
         }
         assert!(gaps(1.0, 7, 100).iter().all(|gap| *gap == 1));
+    }
+
+    #[test]
+    fn each_number_below_another_is_as_likely() {
+        let mut gaps = Gaps::new(0.5, 7);
+        let mut counts = [0_i32; 5];
+        (0..50_000).for_each(|_| counts[gaps.below(5)] += 1);
+        // Six standard deviations around 10,000.
+        assert!(counts.iter().all(|count| (count - 10_000).abs() < 540), "{counts:?}");
+        assert_eq!(gaps.below(1), 0);
     }
 
     #[test]

@@ -48,6 +48,12 @@ pub(crate) struct HotKeys {
     before: Sketch,
 }
 
+/// Of no request are more keys noted: one costs about 100 ns, and a line of 4 MiB has more than a million.
+const KEYS_NOTED_MAX: usize = 512;
+
+/// A key that is noted stands for at most this many. In a line of a million distinct keys each would seem to be named thousands of times.
+const STANDS_FOR_MAX: usize = 16;
+
 /// How long a window is, in nanoseconds: long enough for a thousand requests that are looked at where a proxy is busy, and short enough for
 /// what is hot now.
 const WINDOW_NS: u64 = 30_000_000_000;
@@ -92,6 +98,25 @@ impl HotKeys {
     /// That request has named this key.
     pub(crate) fn note(&mut self, key: &[u8], used: Use) -> Option<EntryId> {
         self.open.note(key, used)
+    }
+
+    /// That request reads this many keys. Where there are very many some are noted, from a random one on at equal distances. Each stands for
+    /// those between it and the next, so counts are right on average; what is beyond that is counted for no key.
+    pub(crate) fn note_reads<'a>(&mut self, mut keys: impl Iterator<Item = &'a [u8]>, count: usize) {
+        if count <= KEYS_NOTED_MAX {
+            keys.for_each(|key| _ = self.open.note(key, Use::Read));
+            return;
+        }
+        let distance = count.div_ceil(KEYS_NOTED_MAX);
+        let times = distance.min(STANDS_FOR_MAX);
+        let mut counted = 0;
+        let mut next = keys.nth(self.gaps.below(distance));
+        while let Some(key) = next {
+            self.open.note_reads(key, times as u64);
+            counted += times;
+            next = keys.nth(distance - 1);
+        }
+        self.open.leave_out(count.saturating_sub(counted) as u64);
     }
 
     /// What has come back of a request that is watched: a reply, or a part of one.

@@ -66,12 +66,9 @@ pub(crate) struct Slices {
 
 impl Slices {
     fn of(rest: Retrieval<'_>, created: Instant) -> Self {
-        let mut keys = Vec::new();
-        for key in rest.keys() {
-            keys.extend_from_slice(key);
-            keys.push(b' ');
-        }
-        Self { verb: rest.verb, keys: keys.into(), at: 0, key_count: rest.key_count(), created }
+        // Not key by key: there may be more than a million.
+        let keys = rest.keys_text().concat().into();
+        Self { verb: rest.verb, keys, at: 0, key_count: rest.key_count(), created }
     }
 
     /// What is to be asked for next: no more than this many keys.
@@ -82,7 +79,9 @@ impl Slices {
 
     /// The rest when this was asked for.
     fn without(&self, slice: Retrieval<'_>) -> Self {
-        let at = self.at + slice.keys().map(|key| key.len() + 1).sum::<usize>();
+        let before = Retrieval::of(self.verb, &self.keys[self.at..], self.key_count);
+        let rest = before.split(slice.key_count()).1.keys_text();
+        let at = self.keys.len() - rest.iter().map(|text| text.len()).sum::<usize>();
         Self { at, key_count: self.key_count - slice.key_count(), ..self.clone() }
     }
 }
@@ -412,6 +411,38 @@ fn take_slice(base: &mut Base, planner: &mut Planner, (key, service): (RequestKe
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn slices_are_what_they_would_be_had_their_keys_been_copied_one_by_one(
+            words in proptest::collection::vec(("[!-~]{1,9}", 1_usize..4), 1..60),
+            end in 0_usize..3,
+            counts in proptest::collection::vec(1_usize..20, 0..12),
+        ) {
+            let mut text = Vec::new();
+            for (key, spaces) in &words {
+                text.extend(std::iter::repeat_n(b' ', *spaces));
+                text.extend_from_slice(key.as_bytes());
+            }
+            text.extend(std::iter::repeat_n(b' ', end));
+            let all = Retrieval::of(RetrievalVerb::Get, &text, words.len());
+            let mut slices = Slices::of(all, Instant::ZERO);
+            let mut keys = words.iter().map(|(key, _)| key.as_str());
+            for count in counts.into_iter().chain([words.len()]) {
+                let slice = slices.next(count);
+                let (mut message, mut expected) = (Vec::new(), "get".to_owned());
+                slice.write_to(&mut message);
+                for key in keys.by_ref().take(count) {
+                    expected += " ";
+                    expected += key;
+                }
+                prop_assert_eq!(String::from_utf8(message).unwrap(), expected + "\r\n");
+                slices = slices.without(slice);
+            }
+            prop_assert_eq!((slices.key_count, keys.next()), (0, None));
+        }
+    }
 
     #[test]
     fn slices_come_to_all_keys_in_their_order() {

@@ -6,7 +6,7 @@
 //! | `set`, `add`, `replace`, `append`, `prepend`, `cas`, `ms` | a write | of the value that the client sends |
 //! | `delete`, `touch`, `incr`, `decr`, `md`, `ma` | a write | none |
 //!
-//! What the proxy refuses before it is a request counts for no key.
+//! Of very many keys of one request some stand for all. What the proxy refuses before it is a request counts for no key.
 
 use crate::{
     meter::Meter, meter::hot_keys::Watched, meter::hot_keys::sketch::Use, meter::noted::Noted,
@@ -25,7 +25,7 @@ pub(crate) fn look_at(meter: &mut Meter, request: &Request<'_>, now: Instant) {
     let written = Use::Write(value_len(request));
     match *request {
         Request::Retrieval(retrieval) => {
-            retrieval.keys().for_each(|key| _ = hot.note(key, Use::Read));
+            hot.note_reads(retrieval.keys(), retrieval.key_count());
             meter.watch_next(Watched::Values);
         }
         Request::Meta(meta) => {

@@ -213,6 +213,63 @@ fn a_write_that_another_loop_carries_out_counts_where_it_was_read() {
     assert_eq!((sum.looked_at(), sum.hottest(1)[0].0), (1, key.as_bytes()));
 }
 
+/// A line of 4 MiB has more than a million keys, and noting one costs about 100 ns.
+#[test]
+fn of_a_request_with_very_many_keys_some_hundred_are_noted() {
+    let mut world = World::with(1, 1, Config { hot_keys: 4096, ..all() });
+    let (other, client) = (world.client(), world.client());
+    for _ in 0..40 {
+        answered(&mut world, other, "get hot/", "END/");
+    }
+    let keys: String = (0..100_000).map(|number| format!(" k{number}")).collect();
+    world.send(client, &format!("get{keys}\r\n"));
+    let top = world.dataplane.top_keys(world.now);
+    assert_eq!(top.looked_at(), 40 + 100_000, "all of them are counted");
+    let hottest = top.hottest(usize::MAX);
+    assert!((400..=1 + 512).contains(&hottest.len()), "{}", hottest.len());
+    assert_eq!((hottest[0].0, hottest[0].1.reads), (b"hot".as_slice(), 40));
+}
+
+#[test]
+fn shares_of_keys_in_requests_with_many_are_right_on_average() {
+    let mut world = World::with(1, 1, Config { hot_keys: 256, ..all() });
+    let client = world.client();
+    // One in fifty of these is hot, at another place each time.
+    let mut truth = 0;
+    for request in 0..40 {
+        let keys: String = (0..2_000)
+            .map(
+                |number| {
+                    if (number * 7 + request) % 50 == 0 { " hot".to_owned() } else { format!(" k{number}") }
+                },
+            )
+            .collect();
+        truth += keys.matches(" hot").count() as u64;
+        world.send(client, &format!("get{keys}\r\n"));
+        while !world.dataplane.is_quiet() {
+            let of = world.dataplane.poll_server_output(None, world.now);
+            let Some(of) = of else {
+                world.dataplane.handle_server_connected(slot(1), world.now);
+                world.turn();
+                continue;
+            };
+            let len = world.dataplane.server_output(of).len();
+            world.dataplane.handle_server_written(of, len, world.now);
+            world.dataplane.handle_server_bytes(of, b"END\r\n", world.now);
+            world.turn();
+            world.client_gets(client);
+        }
+    }
+    let top = world.dataplane.top_keys(world.now);
+    let (key, counts) = top.hottest(1)[0];
+    assert_eq!((text(key), truth), ("hot".to_owned(), 1_600));
+    // One in four is noted: six standard deviations.
+    let noise = 6.0 * (truth as f64 * 3.0).sqrt();
+    assert!((counts.count() as f64 - truth as f64).abs() < noise, "{counts:?}");
+    assert!(top.looked_at().abs_diff(80_000) <= 40 * 4, "{}", top.looked_at());
+    assert!(top.floor() <= top.looked_at() / 256);
+}
+
 #[test]
 fn requests_are_traced_beside_and_nothing_is_looked_at_where_it_is_off() {
     let mut world = World::with(1, 1, all());

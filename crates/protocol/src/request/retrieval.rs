@@ -49,6 +49,11 @@ impl<'a> Retrieval<'a> {
         Keys { first: self.first, others: self.others }
     }
 
+    /// The keys as they stand in the request, with the spaces between them: the first one, and what follows it.
+    pub const fn keys_text(&self) -> [&'a [u8]; 2] {
+        [self.first, self.others]
+    }
+
     /// How many keys there are.
     pub const fn key_count(&self) -> usize {
         self.key_count

@@ -122,6 +122,27 @@ impl Sketch {
         Some(*id)
     }
 
+    /// Requests have read this key this number of times.
+    pub(crate) fn note_reads(&mut self, key: &[u8], times: u64) {
+        let key = &key[..key.len().min(KEY_BYTES_MAX)];
+        if self.entries_max == 0 {
+            return;
+        }
+        let tag = tag_of(key);
+        self.total += times;
+        let place = self.place_of(key, tag).unwrap_or_else(|| self.admit(key, tag));
+        self.entries[place].counts.reads += times;
+        let count = self.entries[place].counts.count();
+        let first = self.entries[..place].partition_point(|entry| entry.counts.count() >= count);
+        self.entries[first..=place].rotate_right(1);
+        self.tags[first..=place].rotate_right(1);
+    }
+
+    /// Requests have named this many keys that are not looked at.
+    pub(crate) fn leave_out(&mut self, count: u64) {
+        self.total += count;
+    }
+
     /// A value of this key was returned.
     pub(crate) fn add_bytes(&mut self, key: &[u8], bytes: usize) {
         if let Some(place) = self.place_of(key, tag_of(key)) {
@@ -255,6 +276,36 @@ mod tests {
         assert_eq!(counts.iter().sum::<u64>(), sketch.total());
     }
 
+    /// The same promises where keys are named several times at once, and some are left out.
+    fn check_several(entries: usize, stream: &[(u32, u64)], left_out: u64) {
+        let (mut sketch, mut exact) = (Sketch::new(entries), HashMap::<Vec<u8>, u64>::new());
+        for (key, times) in stream {
+            let key = format!("key:{key}").into_bytes();
+            match times {
+                1 => _ = sketch.note(&key, Use::Read),
+                _ => sketch.note_reads(&key, *times),
+            }
+            *exact.entry(key).or_default() += times;
+        }
+        let counted: u64 = exact.values().sum();
+        sketch.leave_out(left_out);
+        assert_eq!(sketch.total(), counted + left_out);
+        assert!(sketch.floor() <= counted / entries as u64);
+        let found: HashMap<_, _> = sketch.entries().collect();
+        assert_eq!(found.len(), exact.len().min(entries), "each key has one entry");
+        for (key, counts) in &found {
+            let truth = exact[*key];
+            assert!(counts.reads <= truth && truth <= counts.count(), "{counts:?}, {truth}");
+            assert!(counts.error <= counted / entries as u64, "{counts:?}");
+        }
+        for (key, &truth) in &exact {
+            assert!(found.contains_key(key.as_slice()) || truth <= sketch.floor(), "{truth} were forgotten");
+        }
+        let counts: Vec<_> = sketch.entries().map(|(_, it)| it.count()).collect();
+        assert!(counts.is_sorted_by(|one, next| one >= next), "{counts:?}");
+        assert_eq!(counts.iter().sum::<u64>(), counted);
+    }
+
     /// Popularity that falls with the rank as Zipf's law says, by inversion of its continuous form.
     fn zipf(seed: u64, len: usize) -> Vec<u32> {
         let mut random = seed.wrapping_mul(2).wrapping_add(1);
@@ -272,6 +323,15 @@ mod tests {
             stream in proptest::collection::vec(0_u32..60, 0..600),
         ) {
             check(entries, &stream);
+        }
+
+        #[test]
+        fn it_holds_where_keys_are_named_several_times_at_once(
+            entries in 1_usize..40,
+            stream in proptest::collection::vec((0_u32..60, 1_u64..17), 0..600),
+            left_out in 0_u64..1000,
+        ) {
+            check_several(entries, &stream, left_out);
         }
 
         #[test]
