@@ -36,7 +36,6 @@ use crate::{
 use slab::Slab;
 use std::{
     collections::VecDeque,
-    mem,
     ops::{Index, IndexMut},
     sync::Arc,
 };
@@ -194,7 +193,7 @@ impl Clients {
         self.counters.requests_orphaned += done as u64;
         self.recharge(id);
         // The number may soon be another client's. Where many are closed at once, a look at all events for each would take long.
-        if mem::take(&mut self.sessions[id.index()].events) > 0 {
+        if self.sessions[id.index()].forget_events() {
             self.events.retain(|event| event.of_client() != Some(id));
         }
         true
@@ -218,14 +217,14 @@ impl Clients {
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
         let event = self.events.pop_front()?;
         if let Some(session) = event.of_client().and_then(|id| self.sessions.get_mut(id.index())) {
-            session.events = session.events.saturating_sub(1);
+            session.note_heard();
         }
         Some(event)
     }
 
     /// The driver is to do this with a client that is there.
     fn queue(&mut self, id: SessionId, event: Event) {
-        self.sessions[id.index()].events += 1;
+        self.sessions[id.index()].note_event();
         self.events.push_back(event);
     }
 

@@ -38,7 +38,7 @@ pub(crate) struct Bulk {
     pub(crate) habits: Habits,
     pub(crate) slicing: Slicing,
     /// What the keys take that are still to be asked for, in bytes: a line of megabytes is kept until its last slice was asked for.
-    pub(crate) rest_bytes: usize,
+    rest_bytes: usize,
     /// Its next request waits until there is room for reads that bring much.
     pub(crate) is_in_line: bool,
     awaits: Awaits,
@@ -55,6 +55,16 @@ impl Bulk {
             is_in_line: false,
             awaits: Awaits::Nothing,
         }
+    }
+
+    /// The keys that are still to be asked for take so much memory.
+    pub(crate) const fn keep_rest(&mut self, bytes: usize) {
+        self.rest_bytes = bytes;
+    }
+
+    /// How much that is, in bytes.
+    pub(crate) const fn rest_bytes(&self) -> usize {
+        self.rest_bytes
     }
 
     /// The next request waits for this.

@@ -55,7 +55,7 @@ pub(crate) struct Session {
     /// It is in the list of those that go on.
     goes_on: bool,
     /// How many events about it the driver has not heard of.
-    pub(crate) events: u32,
+    events: u32,
     /// Memory that was counted for it, in bytes.
     charged: usize,
 }
@@ -337,7 +337,7 @@ impl Session {
     /// their replies.
     pub(crate) fn held_bytes(&self) -> usize {
         let services = if self.replies.is_blocked() { self.in_service * REQUEST_BYTES } else { 0 };
-        beyond_idle(self.intake.capacity()) + self.replies.held_bytes() + self.bulk.rest_bytes + services
+        beyond_idle(self.intake.capacity()) + self.replies.held_bytes() + self.bulk.rest_bytes() + services
     }
 
     /// What was counted for it, in bytes.
@@ -406,6 +406,21 @@ impl Session {
     /// It was taken from that list.
     pub(crate) fn unlist_to_go_on(&mut self) {
         self.goes_on = false;
+    }
+
+    /// The driver is to hear of one more event about it.
+    pub(crate) const fn note_event(&mut self) {
+        self.events += 1;
+    }
+
+    /// The driver has heard of one.
+    pub(crate) const fn note_heard(&mut self) {
+        self.events = self.events.saturating_sub(1);
+    }
+
+    /// The driver is to hear of none any more. Returns whether it was.
+    pub(crate) const fn forget_events(&mut self) -> bool {
+        std::mem::replace(&mut self.events, 0) > 0
     }
 
     /// Frees the memory of what is empty.

@@ -208,7 +208,7 @@ impl BulkReads {
         session.bulk.slicing = Slicing::InService;
         let (slice, rest) = retrieval.split(count);
         let slices = Slices::of(rest, service.clock.created());
-        session.bulk.rest_bytes = slices.keys.len();
+        session.bulk.keep_rest(slices.keys.len());
         self.note_sent(session, (key, service), slice, Some(slices));
         base.clients.recharge(service.session);
         slice
@@ -319,7 +319,7 @@ impl BulkReads {
         session.bulk.reads -= 1;
         if let Some(BulkRead { slices: Some(slices), .. }) = self.reads.remove(&key) {
             session.bulk.slicing = Slicing::No;
-            session.bulk.rest_bytes = 0;
+            session.bulk.keep_rest(0);
             service.clock.set_created(slices.created);
             base.clients.recharge(service.session);
         }
