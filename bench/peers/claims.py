@@ -36,7 +36,7 @@ def section(run: str, records: Sequence[Record]) -> str:
     counted = [record for record in records if not record["problems"]]
     cells = cells_of(counted)
     shown = shown_of(cells)
-    rounds = sorted({len(ratios(counted, cell, "throughput")) for cell in shown})
+    rounds = sorted({len(found) for cell in shown for subject in SUBJECTS if (found := runs_of(counted, cell, subject))})
     said = f"{rounds[0]}" if rounds[0] == rounds[-1] else f"{rounds[0]} to {rounds[-1]}"
     explained = (
         "In thousands of requests per second, then in µs of the proxy's CPU time per request: medians of "
@@ -69,10 +69,13 @@ def filled(paragraph: str) -> list[str]:
     return textwrap.wrap(paragraph, COLUMNS, break_on_hyphens=False, break_long_words=False)
 
 
+def runs_of(counted: Sequence[Record], cell: Cell, subject: str) -> list[Record]:
+    return [record for record in counted if (record["cell"], record["subject"]) == (cell.name, subject)]
+
+
 def row(counted: Sequence[Record], cell: Cell) -> list[str]:
     def middle(subject: str, measure: str) -> str:
-        runs = [record for record in counted if (record["cell"], record["subject"]) == (cell.name, subject)]
-        return number(measured(runs, cell, MEASURES[measure]), 1)
+        return number(measured(runs_of(counted, cell, subject), cell, MEASURES[measure]), 1)
 
     rates = [middle(subject, "throughput") for subject in SUBJECTS]
     costs = [middle(subject, "proxy_cpu") for subject in SUBJECTS[:-1]]

@@ -17,6 +17,7 @@ Record = dict[str, Any]
 RATIOS = [
     *(("weir", peer) for peer in ("nutcracker", "haproxy", "memcached-proxy", "earlier", "direct")),
     (NEAR, "direct"),
+    (NEAR, "weir"),
 ]
 
 
@@ -230,7 +231,8 @@ def kernel_lines(counted: Sequence[Record], cells: Sequence[Cell], subjects: Seq
         "are answered, as memcached does where they ask it directly, by calls to the same kernel. So the kernel's part",
         "of `direct` is about the least that a proxy and its servers can take together, before the proxy reads a",
         "request and a server looks a key up. Where memcached sends each reply of a pipeline by a call of its own",
-        "(the distribution's, at depth), a proxy can save calls, and there is no such bound.",
+        "(the distribution's, at depth), a proxy can save calls, and there is no such bound. Where the proxy has a core",
+        "of its own, the other processes have less of the machine than in `direct`, and none is given.",
         "",
         *markdown(headings, rows, words=2),
     ]
@@ -255,6 +257,8 @@ def ratio_table(counted: Sequence[Record], cells: Sequence[Cell], above: str, be
     rows = []
     for cell in cells:
         pairs = paired(counted, cell, above, below)
+        if not pairs:
+            continue
         ratios = [ratio_text([ratio(one, other, cell, MEASURES[name]) for one, other in pairs]) for name in names]
         rows.append([cell.describe(), str(len(pairs)), *ratios])
     return markdown(["load", "n", *(MEASURES[name].heading.split(",")[0] for name in names)], rows, words=1)
