@@ -37,7 +37,7 @@ pub(crate) struct Bulk {
     pub(crate) reads: usize,
     pub(crate) habits: Habits,
     pub(crate) slicing: Slicing,
-    /// What the keys take that are still to be asked for, in bytes: a line of megabytes is kept until its last slice was asked for.
+    /// What the keys take that are still to be asked for, in bytes: a line of megabytes is kept until its last slice was answered.
     rest_bytes: usize,
     /// Its next request waits until there is room for reads that bring much.
     pub(crate) is_in_line: bool,

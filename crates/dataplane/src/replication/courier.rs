@@ -76,7 +76,7 @@ impl<'a> Courier<'a> {
     ) -> Result<(), Fault> {
         let config = &self.fleet.config;
         self.fleet.servers.admit(server)?;
-        let is_late = self.ticket.begun.deadline(config.timeout_ns, false) <= self.now;
+        let is_late = self.fleet.servers[server].deadline_of(self.ticket.begun, config, self.now) <= self.now;
         let created = if is_late { Begun::at(self.now) } else { self.ticket.begun };
         self.queue(server, (expected, false, index), created, compose);
         Ok(())

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! The request stays in service at the loop that read it, which counts and records it, once; its stamps between `enqueued` and
-//! `received` are the owner's. The deadline runs from `created`, wherever the request is.
+//! `received` are the owner's. The deadline runs from `created`, wherever the request is, but for a write that has
+//! waited in its key's line (`servers/begun.rs`).
 //!
 //! [`Mailbox`] owns what goes out and what is under way. It is given writes, replies and mail that has come, and answers what that mail brings
 //! ([`Came`]). What is under way to one owner is bounded, in requests and in bytes; each has one reply, so the way back is bounded as well.

@@ -87,7 +87,7 @@ pub(crate) fn resume(requests: &mut Requests, base: &mut Base, id: SessionId, no
     }
     let input = base.clients.go_on(id);
     consume(requests, base, id, input, now);
-    if base.clients[id].intake.is_closed() {
+    if !base.clients[id].intake.is_paused() {
         leave_line_untaken(base, id);
     }
     // It may have been answered without a server, and others go on in the same turn.
@@ -95,7 +95,8 @@ pub(crate) fn resume(requests: &mut Requests, base: &mut Base, id: SessionId, no
     base.clients.read_on(id);
 }
 
-/// Nothing more is taken of this session, also not the write that it has waited with: whoever waits behind it may go on.
+/// The write that this session has waited with was not taken in its turn: nothing more is, or the rest of it is still to come. Whoever waits
+/// behind it may go on. When it is whole it waits anew.
 #[cold]
 fn leave_line_untaken(base: &mut Base, id: SessionId) {
     if let Some(stalled) = base.clients[id].stalled.take() {

@@ -72,6 +72,11 @@ impl Verdict {
         self.refusal = Some(refusal);
     }
 
+    /// What the refusal was to make servers do was not begun: the client is to hear that instead.
+    pub(crate) const fn forget_refusal(&mut self) {
+        self.refusal = None;
+    }
+
     /// A server did not answer.
     pub(crate) fn fail(&mut self, fault: Fault, server: &Arc<str>) {
         self.is_error = true;

@@ -128,6 +128,10 @@ pub(crate) fn take_outcome(
     service.outstanding = 0;
     service.clock.take_over(stamps, first_sent);
     if let Some(word) = error {
+        if !first_sent && blame == Some(Some(Fault::Timeout)) {
+            // Its time was up in its key's line.
+            service.verdict.forget_refusal();
+        }
         service.verdict.fail_elsewhere(word);
     }
     service.answer = Answer::Owned(reply);
@@ -147,6 +151,8 @@ pub(crate) fn replicate(
 ) -> bool {
     if services[key].kind == Kind::Overdue {
         base.meter.counters().writes_overdue += 1;
+        // A value that is too large was to delete the old one, which is still there.
+        services[key].verdict.forget_refusal();
         note_refusal(services, base, (key, 0), (Fault::Timeout, of.1[0]));
         return true;
     }

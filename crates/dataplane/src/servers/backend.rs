@@ -291,10 +291,15 @@ impl Backend {
         self.pipeline.begin(part, purpose, deadline, now);
     }
 
+    /// The deadline that a part of such a request has here.
+    #[inline(always)]
+    pub(crate) fn deadline_of(&self, begun: Begun, config: &Config, now: Instant) -> Instant {
+        begun.deadline(config.timeout_ns, self.health.is_silent(config.timeout_ns, now))
+    }
+
     #[inline(always)]
     fn add_deadline(&mut self, part: NewPart, config: &Config, now: Instant) -> Instant {
-        let is_silent = self.health.is_silent(config.timeout_ns, now);
-        let deadline = part.created().deadline(config.timeout_ns, is_silent);
+        let deadline = self.deadline_of(part.created(), config, now);
         let moves_after = self.has_copies.then_some(config.timeout_ns);
         self.deadlines.add(deadline, part.is_awaited(), moves_after);
         deadline

@@ -371,6 +371,23 @@ fn a_mailed_write_whose_time_is_up_in_its_keys_line_asks_nobody_and_no_server_is
 }
 
 #[test]
+fn who_sends_a_value_that_is_too_large_hears_if_the_old_one_was_not_erased_in_time() {
+    let mut config = Config::default();
+    config.limits.value_bytes_max = 3;
+    let mut pair = Pair::with(2, 2, &config);
+    let client = pair.loops[0].client();
+    let key = key_of_the_other(0);
+    pair.loops[0].send(client, &format!("set {key} 0 0 4\r\nabcd\r\n"));
+    pair.pass(TIMEOUT);
+    assert_eq!(pair.carry_from(0), 1);
+    assert!(!pair.loops[1].dataplane.has_server_output());
+    assert_eq!(pair.carry_from(1), 1);
+    let reply = pair.loops[0].client_gets(client);
+    assert!(reply.starts_with("SERVER_ERROR timeout s:"), "{reply}");
+    assert!(pair.is_quiet());
+}
+
+#[test]
 fn mail_that_comes_when_its_time_is_up_asks_nobody() {
     let mut pair = Pair::new(2, 2);
     let client = pair.loops[0].client();

@@ -209,11 +209,12 @@ fn a_replica_that_fails_fails_the_write() {
 fn a_write_whose_time_is_up_in_its_keys_line_asks_nobody_and_no_server_is_blamed() {
     let mut world = World::new(2, 2);
     let key = world.key_on(0);
-    let clients = [0; 5].map(|_| world.client());
+    let clients = [0; 6].map(|_| world.client());
     let incr = format!("incr {key} 1\r\n");
-    // A value that is too large deletes the old one, in its turn.
+    // A value that is too large deletes the old one, in its turn. Where it was not deleted the client hears that.
     clients[..4].iter().for_each(|&client| world.send(client, &incr));
     world.send(clients[4], &format!("set {key} 0 0 1048577 noreply\r\n"));
+    world.send(clients[5], &format!("set {key} 0 0 1048577\r\n"));
     assert_eq!(world.server_gets(0), incr);
     world.pass(TIMEOUT - MS);
     world.server_says(0, "1\r\n");
@@ -227,11 +228,39 @@ fn a_write_whose_time_is_up_in_its_keys_line_asks_nobody_and_no_server_is_blamed
     assert_eq!(world.server_gets(1), incr);
     world.server_says(1, "2\r\n");
     let timeout = "SERVER_ERROR timeout s:1\r\n";
-    assert_eq!(world.all_hear(&clients), ["1\r\n", "2\r\n", timeout, timeout, ""]);
+    assert_eq!(world.all_hear(&clients), ["1\r\n", "2\r\n", timeout, timeout, "", timeout]);
     let counters = world.report().counters;
-    assert_eq!((counters.writes_held, counters.writes_overdue), (4, 3));
+    assert_eq!((counters.writes_held, counters.writes_overdue), (5, 4));
     assert_eq!((counters.server_timeouts, counters.journal_keys, counters.replicas_invalidated), (0, 0, 0));
     assert!(world.dataplane.is_quiet());
+}
+
+/// Its head came while there was no room for its value, and there is when it is its turn: the rest may come late or never.
+#[test]
+fn a_write_that_is_not_whole_in_its_turn_holds_up_nobody_behind_it() {
+    const LIMIT: usize = 8 << 20;
+    let mut world =
+        World::with(2, 2, weir_dataplane::Config { buffer_bytes_max: LIMIT, ..Default::default() });
+    let key = world.key_on(0);
+    let [first, slow, other] = [0; 3].map(|_| world.client());
+    let incr = format!("incr {key} 1\r\n");
+    world.send(first, &incr);
+    assert_eq!(world.server_gets(0), incr);
+    let others = world.dataplane.budget().charge(LIMIT);
+    world.turn();
+    world.send(slow, &format!("set {key} 0 0 900000\r\nx"));
+    drop(others);
+    world.send(other, &incr);
+    assert_eq!(world.report().counters.writes_held, 2);
+    world.server_says(0, "1\r\n");
+    assert_eq!(world.server_gets(1), incr);
+    world.server_says(1, "1\r\n");
+    world.turn();
+    assert_eq!(world.server_gets(0), incr, "the other one's write begins");
+    world.server_says(0, "2\r\n");
+    assert_eq!(world.server_gets(1), incr);
+    world.server_says(1, "2\r\n");
+    assert_eq!(world.all_hear(&[first, slow, other]), ["1\r\n", "", "2\r\n"]);
 }
 
 /// A line moves no faster than its key's server, which has its whole time for each: who has waited is late only at a silent one.
