@@ -204,7 +204,7 @@ impl KeyLocks {
 
     /// A session that had waited has begun its write, or is gone. Returns the session that is next, if one is.
     pub(super) fn leave(&mut self, session: SessionId, stalled: &Stalled) -> Option<SessionId> {
-        let Some(line) = self.lines.get_mut(&stalled.key) else { return None };
+        let line = self.lines.get_mut(&stalled.key)?;
         let is_it = |waiter: &Waiter| matches!(waiter, Waiter::Session(waiting) if *waiting == session);
         if line.waiting.front().is_some_and(is_it) {
             // Whose turn it is: where all of a line are late, a look at the whole of it for each would take long.

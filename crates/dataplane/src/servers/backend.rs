@@ -349,18 +349,6 @@ impl Backend {
         self.pipeline.push_key(key);
     }
 
-    /// The message that was composed last, which has this one key, goes ahead of the gets that wait in front of it, if nobody can tell in
-    /// which order they come. So later gets can still be joined to those (`pipeline/line.rs`). `is_own`: whether a request comes from the
-    /// same client. Returns its place, if it does.
-    #[inline]
-    pub(crate) fn let_ahead(&mut self, key: &[u8], is_own: impl Fn(RequestKey) -> bool) -> Option<usize> {
-        let may_insert = |place: &usize| !self.has_copies && self.deadlines.may_insert(*place);
-        let place = self.pipeline.place_ahead(key, is_own).filter(may_insert)?;
-        self.pipeline.go_ahead(place);
-        self.deadlines.note_inserted(self.pipeline.parts(), place);
-        Some(place)
-    }
-
     /// Asks for these keys, each after its length, in a message that nothing is joined to but the same question. It was asked so often.
     #[cold]
     pub(crate) fn ask_alone(

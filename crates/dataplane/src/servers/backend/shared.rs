@@ -19,6 +19,18 @@ impl Backend {
         false
     }
 
+    /// The message that was composed last, which has this one key, goes ahead of the gets that wait in front of it, if nobody can tell in
+    /// which order they come. So later gets can still be joined to those (`pipeline/line.rs`). `is_own`: whether a request comes from the
+    /// same client. Returns its place, if it does.
+    #[inline]
+    pub(crate) fn let_ahead(&mut self, key: &[u8], is_own: impl Fn(RequestKey) -> bool) -> Option<usize> {
+        let may_insert = |place: &usize| !self.has_copies && self.deadlines.may_insert(*place);
+        let place = self.pipeline.place_ahead(key, is_own).filter(may_insert)?;
+        self.pipeline.go_ahead(place);
+        self.deadlines.note_inserted(self.pipeline.parts(), place);
+        Some(place)
+    }
+
     /// Whether the reply to the head goes on with that to the part behind it.
     #[inline]
     pub(crate) fn is_head_followed(&self) -> bool {
