@@ -10,6 +10,9 @@ use super::client::Client;
 use crate::memcached::{Connection, Memcached, VERSION};
 use crate::requests;
 
+/// What who stores a value above the limit is told.
+pub(super) const TOO_LARGE: &[u8] = b"SERVER_ERROR object too large for cache\r\n";
+
 /// What the driver answers to `stats`.
 pub(super) const STATISTICS: &[u8] = b"STAT simulated 1\r\nEND\r\n";
 
@@ -275,7 +278,7 @@ fn mistake(rng: &mut SmallRng) -> Asked {
 fn too_large(value_bytes_max: usize, rng: &mut SmallRng) -> Asked {
     let value = vec![b'x'; value_bytes_max + rng.random_range(1..3000)];
     let bytes = storage("set", b"big", 0, &value.len().to_string(), false, &value);
-    exactly(bytes, b"SERVER_ERROR object too large for cache\r\n".to_vec())
+    exactly(bytes, TOO_LARGE.to_vec())
 }
 
 pub(super) fn exactly(bytes: Vec<u8>, answer: Vec<u8>) -> Asked {
