@@ -47,8 +47,6 @@ _REPEATED = (*_RESULT_KINDS, "replication", "writes", "multigets", "effects")
 _GROUPS_MAX = 2
 # What a series of direct access is called.
 _DIRECTLY = "direct"
-# Clients that differ by no more than this share are near each other.
-_NEAR = 0.05
 # Sections with cells of one run that are named.
 _NAMED_MAX = 4
 
@@ -225,7 +223,7 @@ def single_text(tasks: Sequence[Task]) -> str:
 
 
 def again_blocks(task: Task, earlier: Sequence[Task]) -> list[Block]:
-    """Cells of a section whose settings other sweeps of earlier sections have, too, but for a few clients: a sentence and a table.
+    """Cells of a section whose settings other sweeps of earlier sections have, too, clients among them: a sentence and a table.
 
     One setting is one number to a reader, and sweeps of other hours have others: none is wrong, and the page says how far they differ.
     """
@@ -240,7 +238,6 @@ def again_blocks(task: Task, earlier: Sequence[Task]) -> list[Block]:
             level_value(cell, throughput_of, digits=0),
             Value(len(cell.runs)),
             name,
-            Value(other.settings.clients),
             level_value(other, throughput_of, digits=0),
             Value(len(other.runs)),
             Value(percent, digits=1, signed=True),
@@ -248,23 +245,23 @@ def again_blocks(task: Task, earlier: Sequence[Task]) -> list[Block]:
         for (cell, name, other), percent in off.items()
     ]
     cell, name, other = worst = max(off, key=lambda pair: abs(off[pair]))
-    means = [
-        f"{rate(one.mean_throughput)} requests/s with {count_text(one.settings.clients, 'client')} ({count_text(len(one.runs), 'run')})"
-        for one in (cell, other)
-    ]
+    here, there = (
+        f"{rate(one.mean_throughput)} requests/s ({count_text(len(one.runs), 'run')})" for one in (cell, other)
+    )
+    settings = len({one for one, _, _ in pairs})
+    which = "it had" if len(pairs) == 1 else f"the largest difference is that of {cell_words(cell)}:"
     said = (
-        f"{count_text(len(pairs), 'setting')} of this section {'was' if len(pairs) == 1 else 'were'} measured in another sweep of an "
-        f"earlier section, too, at other hours; furthest apart is {cell_words(cell)}: {means[0]} here, {means[1]} in {name} "
+        f"{count_text(settings, 'setting')} of this section {'was' if settings == 1 else 'were'} measured in another sweep of an "
+        f"earlier section, too, at other hours; {which} {here} here, {there} in {name} "
         f"({Value(off[worst], digits=1, signed=True).text} %)."
     )
     table = Table(
         f"{task.spec.name}-again",
-        "Settings of this section that other sweeps of earlier sections have, too, on the same machines and links, with clients that "
-        f"differ by {100.0 * _NEAR:g} % at most. Sweeps share no blocks, so that the differences have no interval: they are those of the "
-        "machine between hours, and of few runs.",
+        "Settings of this section that other sweeps of earlier sections have, too, with as many clients on the same machines and links. "
+        "Sweeps share no blocks, so that the differences have no interval: they are those of the machine between hours, and of few runs.",
         (
             *("Cell", "Clients", "X (requests/s)", "Runs", "Sweep"),
-            *("Clients there", "X there (requests/s)", "Runs there", "Against it (%)"),
+            *("X there (requests/s)", "Runs there", "Against it (%)"),
         ),
         tuple(rows),
         folded=True,
@@ -299,7 +296,7 @@ _STOPPED_BY: dict[str, tuple[str, Callable[[Reading], float | None]]] = {
 
 
 def _measured_twice(task: Task, earlier: Sequence[Task]) -> list[tuple[CellReadings, str, CellReadings]]:
-    """Each cell with that of each earlier sweep that has its settings, and the nearest clients."""
+    """Each cell with that of each earlier sweep that has its settings, and as many clients."""
     own = {sweep.folder for sweep in task.sweeps}
     others = {sweep.folder: sweep for one in earlier if one.spec.kind in _REPEATED for sweep in one.sweeps}
     found = []
@@ -308,18 +305,13 @@ def _measured_twice(task: Task, earlier: Sequence[Task]) -> list[tuple[CellReadi
             for other in (one for folder, one in others.items() if folder not in own):
                 if other.study.topology != sweep.study.topology or other.links_built != sweep.links_built:
                     continue
-                near = [one for one in other.cells if _is_again(cell, one)]
-                if near:
-                    clients = cell.settings.clients
-                    found.append(
-                        (cell, other.folder.name, min(near, key=lambda one: abs(one.settings.clients - clients)))
-                    )
+                again = next((one for one in other.cells if _is_again(cell, one)), None)
+                if again is not None:
+                    found.append((cell, other.folder.name, again))
     return found
 
 
 def _is_again(cell: CellReadings, other: CellReadings) -> bool:
     one, another = cell.settings, other.settings
-    apart = abs(one.clients - another.clients) / max(one.clients, another.clients)
-    if apart > _NEAR or one.client_machines != another.client_machines:
-        return False
-    return but_clients(one) == but_clients(another)
+    clients = [(at.clients, at.client_machines) for at in (one, another)]
+    return clients[0] == clients[1] and but_clients(one) == but_clients(another)
