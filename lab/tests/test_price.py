@@ -95,6 +95,15 @@ def test_what_a_proxy_costs_is_said_at_the_fewest_clients_and_at_the_maximum(mon
     assert [panel.title for panel in figure.panels] == ["writes: throughput", "writes: response time"]
 
 
+def test_a_hop_behind_a_full_station_is_said_of_its_workload_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """“Where nothing is full was not measured” stood above a price of writes where nothing was full."""
+    direct, proxied = series("direct", RequestPath.DIRECT, DIRECT), series("proxied", RequestPath.PROXY, PROXIED)
+    text, *_ = blocks(monkeypatch, proxied, direct, full="server uplinks")
+    assert text.points[0].endswith(
+        "does not show. For writes no level was measured on both ways at which the server uplinks are not full."
+    )
+
+
 def test_sections_whose_loops_took_cpu_time_from_one_alone_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of S3 two proxies stood beside one and direct access, whose machines lost time to the loop that keeps cores awake."""
     direct, proxied = series("direct", RequestPath.DIRECT, DIRECT), series("proxied", RequestPath.PROXY, PROXIED)

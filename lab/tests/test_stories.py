@@ -33,10 +33,12 @@ from weir_lab.report.sets.stories import (
     pair_report,
     read_whole,
 )
-from weir_lab.report.sets.stories.maxima import pair_curves, pair_maxima, speed_of
+from weir_lab.report.sets.stories.maxima import Maximum, MaximumPair, pair_curves, pair_maxima, speed_of
+from weir_lab.report.sets.stories.pair import _why_not_compared
 from weir_lab.report.sets.stories.pairing import pair_questions, set_of
 from weir_lab.report.sets.stories.reading import VERDICTS
 from weir_lab.report.sets.stories.telling import LINE_CHARACTERS, LINES_MAX, tell, verdicts_text
+from weir_lab.theory.stats import Interval
 
 if TYPE_CHECKING:
     from weir_lab.report.page.blocks import Report
@@ -300,10 +302,10 @@ def test_a_pair_page_counts_what_its_tables_hold(root: Path) -> None:
     answered = Counter(row[-1] for name in ("concluded-apart", "concluded-rest") for row in table(report, name).rows)
     assert answered == {"alike": 1, "otherwise": 1, "not decided": 1, "other claims": 1}
     assert report.summary[0] == "S3 and S5 share 3 conclusions; on our data: 1 alike, 1 otherwise, 1 not decided."
-    assert report.summary[1] == "On 1 conclusion more the two studies claim what cannot be both."
+    assert report.summary[1] == "On one further conclusion the two studies contradict each other."
     maxima = [*table(report, "pair-maxima").rows, *table(report, "pair-maxima-others").rows]
     own = Counter(row[-1] for row in maxima if row[1] != "event engine")
-    said = re.search(r"Maxima of S5, (\d+) in all of the studies' own engine: (.*?)\.", report.summary[-1])
+    said = re.search(r"(\d+) maxima of S5 with the studies' own engine: (.*?)\.", report.summary[-1])
     assert said is not None
     assert int(said[1]) == own.total()
     assert f"{own['below']} below S3" in said[2]
@@ -505,7 +507,24 @@ def test_a_maximum_that_is_not_shown_has_no_ratio(root: Path, wholes: list[Whole
     path.write_text(re.sub(r'"shown, mean of [^"]*"', '"cannot tell: too few runs"', path.read_text()))
     report = pair_report(wholes[0], read_whole(path))
     assert {(row[6], row[7]) for row in table(report, "pair-maxima").rows} == {("–", "not compared")}
-    assert "in all of the studies' own engine: 4 not compared, because" in report.summary[-1]
+    said = "4 maxima of S5 with the studies' own engine: 4 not compared (3 because one of the two is a largest mean, and no maximum is shown; "
+    assert said in report.summary[-1]
+    (first, *_) = report.sections[1].blocks
+    assert isinstance(first, Table)
+    assert "they are those of the largest mean, and there is no ratio." in first.caption
+    shown, not_shown = (Maximum("reads", "a", 6, Interval(2.0, 1.0, 3.0, 3, 0.95), shown) for shown in (True, False))
+    alone = dataclasses.replace(shown, throughput=Interval(2.0, 2.0, 2.0, 1, 0.95))
+    pairs = [MaximumPair("s", one, shown, matched=True, beside=False) for one in (shown, not_shown, alone)]
+    pairs.append(dataclasses.replace(pairs[1], other=not_shown))
+    assert [pair.why_no_ratio for pair in pairs] == [
+        "",
+        "one of the two is a largest mean, and no maximum is shown",
+        "one of the two has no interval",
+        "both are largest means, and no maximum is shown",
+    ]
+    assert _why_not_compared(pairs[2:]) == (
+        "not compared (1 because one of the two has no interval; 1 because both are largest means, and no maximum is shown)"
+    )
 
 
 def test_faults_name_the_file_and_what_to_do(root: Path, wholes: list[Whole], tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def _points(workload: str, ways: Sequence[_Way]) -> list[str]:
         found.append(
             f"{workload.capitalize()}, {count_text(levels[0], 'client')}: a request takes {', '.join(times)} "
             f"({_percent(cells[-1][1].mean_response_s, cells[0][1].mean_response_s).text} %), so that these clients get "
-            f"{listed(rates)} requests/s.{_where_it_goes(first, own, levels[0])}"
+            f"{listed(rates)} requests/s.{_where_it_goes(workload, first, own, levels[0])}"
         )
     stops = [
         f"{rate(one.maximum.throughput)}{'' if place else ' requests/s'} {one.name}{'' if one.maximum.shown else ' (largest mean)'}"
@@ -128,7 +128,7 @@ def _points(workload: str, ways: Sequence[_Way]) -> list[str]:
     return found
 
 
-def _where_it_goes(first: _Way, own: _Way, clients: int) -> str:
+def _where_it_goes(workload: str, first: _Way, own: _Way, clients: int) -> str:
     """Of what a way through proxies adds to a direct one: the delays that were built in, and the stages of the proxy itself.
 
     A request and its reply are each delayed on their way into a proxy. Nothing where the testbed delays nothing, or no stamps are there.
@@ -138,9 +138,10 @@ def _where_it_goes(first: _Way, own: _Way, clients: int) -> str:
         return ""
     full = _full_on_both(first, own, base, cell)
     if full:
+        # These are the fewest clients that both ways have.
         return (
-            f" The {full} are full on both ways already: what the hop adds is taken from the wait for them and does not show. What a proxy "
-            "costs where nothing is full was not measured."
+            f" The {full} are full on both ways already: what the hop adds is taken from the wait for them and does not show. For "
+            f"{workload} no level was measured on both ways at which the {full} are not full."
         )
     delay_ms = next((one.delay_ms for one in testbed.machines if one.name.startswith("proxy-")), None)
     inside = [sum(stages.values()) - stages["backend"] for run in cell.runs if (stages := run.stages_s()) is not None]

@@ -62,6 +62,16 @@ class MaximumPair:
         return ratio_of(self.other.throughput, self.one.throughput)
 
     @property
+    def why_no_ratio(self) -> str:
+        """Empty where there is one."""
+        pair = (self.one, self.other)
+        shown = sum(at.shown for at in pair)
+        if shown < len(pair):
+            whose = "one of the two is a largest mean" if shown else "both are largest means"
+            return f"{whose}, and no maximum is shown"
+        return "" if self.ratio is not None else "one of the two has no interval"
+
+    @property
     def verdict(self) -> str:
         """By the interval of the ratio alone."""
         ratio = self.ratio

@@ -39,7 +39,7 @@ _ALIKE = "Levels and margins are each study's own: where the sentence has none, 
 # What stands in the last column, and what it means.
 _APART = {
     OTHERWISE: "“otherwise”: the same claim, decided on data of both, with another verdict",
-    OTHER_CLAIM: "“other claims”: the studies claim what cannot be both, whatever our data say",
+    OTHER_CLAIM: "“other claims”: the studies contradict each other, whatever our data say",
     OTHER_LEVELS: "“other levels”: the same claim about other levels or settings, so that both verdicts may be right",
     OTHER_QUESTION: "“other questions”: different claims about the same, which need not contradict each other",
 }
@@ -107,7 +107,7 @@ def _answer(one: Whole, other: Whole, questions: Sequence[Question], maxima: Seq
                 f"{one.label} and {other.label} share {count_text(counted.total(), noun)}; on our data: {answered}."
             )
         if differing or asked:
-            found.append(_not_the_same(differing, asked, noun, " more" if counted else ""))
+            found.append(_not_the_same(differing, asked, noun, further=bool(counted)))
     if not found:
         found.append(f"{one.label} and {other.label} share no question that was held against our data.")
     own = [pair for pair in maxima if not pair.beside] or maxima
@@ -117,31 +117,44 @@ def _answer(one: Whole, other: Whole, questions: Sequence[Question], maxima: Seq
             ABOVE: f"above {one.label}",
             BELOW: f"below {one.label}",
             SAME: "no difference shown",
-            NO_RATIO: "not compared, because one of them has no interval or is not shown",
+            NO_RATIO: _why_not_compared([pair for pair in own if pair.verdict == NO_RATIO]),
         }
-        whose = " of the studies' own engine" if len(own) < len(maxima) else ""
-        found.append(f"Maxima of {other.label}, {len(own)} in all{whose}: {_counts_text(counted, named)}.")
+        whose = " with the studies' own engine" if len(own) < len(maxima) else ""
+        noun = "maximum" if len(own) == 1 else "maxima"
+        found.append(f"{len(own)} {noun} of {other.label}{whose}: {_counts_text(counted, named)}.")
         apart = [pair for pair in own if pair.verdict in (ABOVE, BELOW)]
         if apart:
             slow = _slowed(one, other)
             why = f": the runs of {slow} lost CPU time to the testbed, as “{TRUST}” says" if slow else ""
-            found[-1] += f" Farthest apart: {_ratio_text(one, other, max(apart, key=_distance))}{why}."
+            found[-1] += f" The largest difference: {_ratio_text(one, other, max(apart, key=_distance))}{why}."
     return found
 
 
-def _not_the_same(differing: int, asked: int, noun: str, more: str) -> str:
-    """``On 1 conclusion more the two studies claim what cannot be both.``; and what is asked otherwise."""
+def _not_the_same(differing: int, asked: int, noun: str, *, further: bool) -> str:
+    """``On one further conclusion the two studies contradict each other.``; and what is asked otherwise."""
     parts = []
     if differing:
-        parts.append(f"on {count_text(differing, noun)}{more} the two studies claim what cannot be both")
+        parts.append(f"on {_how_many(differing, noun, further=further)} the two studies contradict each other")
     if asked:
         whose = "they" if differing else "the two studies"
-        more = "" if differing else more
-        parts.append(
-            f"on {count_text(asked, noun)}{more} {whose} claim different things about the same, which need not contradict each other"
-        )
+        others = _how_many(asked, noun, further=further and not differing)
+        parts.append(f"on {others} {whose} claim different things about the same, which need not contradict each other")
     found = ", and ".join(parts)
     return f"{found[:1].upper()}{found[1:]}."
+
+
+def _how_many(count: int, noun: str, *, further: bool) -> str:
+    """``one further conclusion``, ``2 conclusions``."""
+    counted = "one" if count == 1 else f"{count}"
+    return f"{counted} {'further ' if further else ''}{noun}{'' if count == 1 else 's'}"
+
+
+def _why_not_compared(pairs: Sequence[MaximumPair]) -> str:
+    """``not compared, because both are largest means, and no maximum is shown``; each reason with its count where there are several."""
+    reasons = Counter(pair.why_no_ratio for pair in pairs)
+    if len(reasons) < 2:
+        return f"not compared, because {''.join(reasons)}"
+    return f"not compared ({'; '.join(f'{count} because {reason}' for reason, count in reasons.items())})"
 
 
 def _in_one(one: Whole, other: Whole, questions: Sequence[Question], *, concluded: bool) -> str:
@@ -238,7 +251,7 @@ def _compared(one: Whole, other: Whole, maxima: Sequence[MaximumPair]) -> list[B
     text = (
         f"{_speeds(one, other)} The runs of the two are independent, and the interval of a ratio follows from both intervals on "
         "logarithms. A maximum is the mean over its plateau, and clients are the fewest that reach that; where none is shown they are "
-        "those of the largest mean, and the interval is missing."
+        "those of the largest mean, and there is no ratio."
     )
     caption = f"Maxima of both, and {other.label} over {one.label}: of each workload the series in which either study has most. {text}"
     blocks: list[Block] = [_maxima_table("pair-maxima", caption, one, other, shown)]
