@@ -337,7 +337,7 @@ def test_a_full_link_explains_full_workers_and_not_the_other_way_round() -> None
     link, workers = Usage("server uplinks", 0.95, "payload"), Usage("workers", 0.99, "held", holds=True)
     both = bottleneck([workers, link], queue_grows=True)
     assert both.station == "server uplinks"
-    assert "the workers are held by it" in both.sentence
+    assert "the workers are held by them" in both.sentence
     assert bottleneck([workers], queue_grows=None).station == "workers"
     # What strangers use, too, is named only where nothing of the system's own is full.
     machine = Usage("CPUs of this machine", 0.99, "anyone", shared=True)

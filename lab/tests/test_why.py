@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -10,17 +11,25 @@ import pytest
 
 from weir_lab.design import RequestPath
 from weir_lab.design.whole.sets import Margins
+from weir_lab.records.formats import STAGES
 from weir_lab.report.numbers.stations import Usage, bottleneck
+from weir_lab.report.sections.claims.confirming import _also_differs, _over_pairs
 from weir_lab.report.sections.claims.why import (
+    _in_all,
     _lost_more,
     _modelled,
     _said,
+    _second_sign,
     _Sent,
     _sent_by_clients,
+    _shown_by_runs,
     _twice,
+    _two_runs,
 )
 from weir_lab.theory.fitting.devices import Twice
 from weir_lab.theory.linear import Estimate
+
+module = importlib.import_module("weir_lab.report.sections.claims.why")
 
 
 def cell(throughput: float, clients: int = 384) -> Any:
@@ -71,7 +80,8 @@ def test_workers_are_the_next_limit_behind_the_clients_links_which_hold_none() -
     # Full ones are held by what they wait for, and by nothing before them.
     crew = Usage("workers", 0.95, "held", holds=True)
     assert (
-        "the workers are held by it" in bottleneck([Usage("server uplinks", 1.0, "b"), crew], queue_grows=None).sentence
+        "the workers are held by them"
+        in bottleneck([Usage("server uplinks", 1.0, "b"), crew], queue_grows=None).sentence
     )
     said = bottleneck([Usage("client uplinks", 1.0, "b"), crew], queue_grows=None).sentence
     assert said == "The client uplinks limit: 100 % used (b). Next are the workers, 95 % used."
@@ -135,9 +145,11 @@ def test_a_model_above_the_bound_does_not_say_what_is_full_then() -> None:
     found = Twice("client uplinks", 48, 3463.0, 0.0139, 4225.0, 0.0114, "proxy uplinks", simulated=True)
     said = _modelled(found, 4115.0, 3480.0)
     assert said == (
-        "The model says 4,225 requests/s then, +2.67 % above this bound. One of both is off by that, so which station would be full "
-        "then is not known."
+        "The model says 4,225 requests/s then, 2.67 % more than this bound allows, so one of the two is wrong by that much; which "
+        "station would be full then is not known."
     )
+    # Clients that send no more fill no station.
+    assert _modelled(found, 4115.0, 3480.0, by_station=False).endswith("so one of the two is wrong by that much.")
     assert "proxy uplinks" not in said
     assert "then the proxy uplinks would be the fullest" in _modelled(found, 4300.0, 3480.0)
     assert _modelled(found, 3800.0, 3480.0) == _modelled(None, 3800.0, 3480.0) == ""
@@ -196,8 +208,10 @@ def test_where_half_of_a_quota_loses_more_than_half_twice_is_no_bound_and_its_co
     twice, _ = _twice([quota], quota.station, 11_098.0, None, dearer=True)
     assert twice == (
         "With twice the proxy CPU quotas throughput is about 22,196 requests/s (+100 %) if a request takes as much of them as now. "
-        "With half of them it takes more, so it may take less then."
+        "With half the quotas a request took more CPU time; with twice it may take less."
     )
+    links, _ = _twice([LINK], LINK.station, 3480.0, None, dearer=True)
+    assert links.endswith("With half of them a request took more of them; with twice it may take less.")
     one.estimate = Estimate(math.log(0.5), 0.05, 20.0)
     assert not _lost_more(one)
 
@@ -250,6 +264,96 @@ def test_a_station_that_does_not_limit_is_as_expected_when_more_of_it_changes_no
     )
     own = _said(changed("not confirmed", cell(3045.0), cell(2977.0)), "workers", place(3050.0))
     assert own == "Runs with twice the workers at 384 clients: not confirmed; throughput goes from this to that."
+
+
+def test_runs_that_decide_nothing_for_want_of_a_second_one_are_said_to_be_there() -> None:
+    """“Two runs of each cell are needed” stood there, and not that there are runs."""
+    one = changed("no data", cell(3471.0), cell(3479.0))
+    one.evidence = "two runs of each cell are needed"
+    base, other = one.pairs[0].base, one.pairs[0].other
+    base.runs, other.runs = (1, 2, 3), (1,)
+    said = "Runs with twice the workers exist, but one of the two cells has a single run, so they decide nothing."
+    assert _said(one) == said
+    base.runs = (1,)
+    assert "but both cells have a single run, so" in _said(one)
+    one.pairs *= 2
+    assert "but some of the cells have a single run, so" in _said(one)
+    base.runs = other.runs = (1, 2)
+    assert _said(one) == "Not confirmed by a run of its own with twice the workers: two runs of each cell are needed."
+    assert _two_runs("576 (582 and 569)") == "576 (two runs: 582 and 569)"
+    assert _two_runs("582 ± 3") == "582 ± 3"
+    assert (_over_pairs(1), _over_pairs(2)) == ("", "over both settings together ")
+    assert _over_pairs(3) == "over all 3 settings together "
+
+
+def test_runs_whose_loop_took_cpu_time_are_named() -> None:
+    """“In one of both it took CPU time” left open in which."""
+
+    def at(throughput: float, *, took: bool) -> Any:
+        found = cell(throughput)
+        testbed = SimpleNamespace(awake_took_time=took)
+        found.runs = [SimpleNamespace(run=SimpleNamespace(meta=SimpleNamespace(testbed=testbed)))]
+        return found
+
+    one = changed("confirmed", at(3471.0, took=True), at(1740.0, took=False))
+    one.estimate = Estimate(math.log(0.5), 0.05, 20.0)
+    assert _also_differs([one]) == (
+        " Another difference: in the unchanged runs for twice the workers the loop that keeps cores awake took CPU time from the machines; "
+        "in the changed ones it did not."
+    )
+    one = changed("confirmed", at(3471.0, took=False), at(1740.0, took=True))
+    one.estimate = Estimate(math.log(0.5), 0.05, 20.0)
+    assert " in the changed runs for twice the workers " in _also_differs([one])
+    one.pairs[0].base.runs = one.pairs[0].other.runs
+    assert _also_differs([one]) == ""
+
+
+def test_a_station_that_runs_show_to_limit_is_known_though_it_is_not_full() -> None:
+    """The table of multi-gets had no limit beside a text that said that the server uplinks do."""
+    one = changed("confirmed", cell(315.0), cell(581.0))
+    one.more.changes = "client uplinks"
+    assert _shown_by_runs([WORKERS, PROXIES, LINK], [one]) is LINK
+    one.verdict = "not confirmed"
+    assert _shown_by_runs([WORKERS, PROXIES, LINK], [one]) is None
+
+
+def test_how_much_all_cells_use_of_a_station_names_which_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """“With such requests” referred to nothing."""
+    cells = [cell(300.0 + one) for one in range(3)]
+    monkeypatch.setattr(module, "usages", lambda at, _links: [Usage("server uplinks", at.mean_throughput / 604.0, "")])
+    monkeypatch.setattr(module, "workload_name", lambda _settings: "50 % writes")
+    here: Any = SimpleNamespace(
+        cell=cells[0], cells=cells, stop=None,
+        sweep=SimpleNamespace(links_built=False, study=SimpleNamespace(topology=SimpleNamespace(built_links=None))),
+    )  # fmt: skip
+    assert (
+        _in_all(here, "server uplinks")
+        == " Over all 3 cells of this section with 50 % writes they are used 50 to 50 %."
+    )
+    here.stop = SimpleNamespace()
+    assert _in_all(here, "server uplinks") == " Over all 3 cells of these series they are used 50 to 50 %."
+
+
+@pytest.mark.parametrize(
+    ("station", "said"),
+    [
+        ("server uplinks", "60 % of the growth outside of the proxy, which agrees with that."),
+        ("workers", "60 % of the growth outside of the proxy, which does not agree: another place may limit."),
+        # Threads of every stage share the quota.
+        ("proxy CPU quotas", "60 % of the growth outside of the proxy."),
+    ],
+)
+def test_a_second_sign_agrees_only_where_it_could_disagree(
+    monkeypatch: pytest.MonkeyPatch, station: str, said: str
+) -> None:
+    """“52 % of the growth outside of the proxy, which agrees” stood of a station with which every part would."""
+    first, last = cell(300.0, 6), cell(600.0, 96)
+    first.mean_response_s, last.mean_response_s, last.runs = 0.01, 0.02, []
+    parts = dict.fromkeys(STAGES, 0.0) | {"queue": 0.004, "outside": 0.006}
+    monkeypatch.setattr(module, "_growth", lambda *_: parts)
+    monkeypatch.setattr(module, "usages", lambda *_: [])
+    here: Any = SimpleNamespace(line=SimpleNamespace(cells=[first, last]), stop=None, cell=last)
+    assert _second_sign(here, station).endswith(said)
 
 
 def test_a_change_from_a_level_that_has_fallen_is_held_against_the_plateau_too() -> None:

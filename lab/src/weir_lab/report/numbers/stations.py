@@ -313,7 +313,7 @@ def bottleneck(found: list[Usage], *, queue_grows: bool | None) -> Limit:
             )
         behind = any(one.station not in BEFORE_PROXY for one in own or common)
         waiting = [usage.station for usage in full if usage.holds and behind]
-        held = f"; the {waiting[0]} are held by it" if waiting else ""
+        held = f"; the {waiting[0]} are held by them" if waiting else ""
         beside = f" The {common[0].station} were {100 * common[0].share:.0f} % busy, too." if own and common else ""
         return Limit(
             first.station,

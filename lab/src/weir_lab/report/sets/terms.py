@@ -62,7 +62,7 @@ _TERMS = (
     ("maximum", "of a curve over clients: the fewest clients shown to reach the plateau, and its throughput"),
     ("knee", "where throughput stops growing with the clients, between two levels of the data"),
     ("station", "where requests wait to be served: a link, a thread, a CPU quota, the workers of a proxy"),
-    ("held by it", "workers that are busy only because each waits for a full station behind them"),
+    ("held by them", "workers that are busy only because each waits for a full station behind them"),
     ("interval", "of 95 %: in 19 of 20 studies made so, it has the true value"),
     (
         "change",
@@ -79,9 +79,13 @@ _TERMS = (
     ("Holm", "a way to judge several sentences so that the chance of any wrong verdict stays below 5 %"),
     (
         "p",
-        "how likely data this far from the limit are if the verdict is wrong; of cannot tell, the smaller one of both sides",
+        "how likely data this far from the limit are if the verdict is wrong; where the verdict is cannot tell, two are possible, holds "
+        "and does not hold: the smaller of their two numbers",
     ),
-    ("cannot tell", "the interval has values on both sides of the limit; with more runs it would lie on one side"),
+    (
+        "cannot tell",
+        "the interval has values on both sides of the limit, or it is not shown that the levels reach the plateau; more runs would tell",
+    ),
     (
         "power",
         "the chance to see a difference that is there; what would tell in 4 of 5 such studies has a power of 80 %",

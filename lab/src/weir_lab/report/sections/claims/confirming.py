@@ -49,7 +49,7 @@ _VERDICTS = {Answer.HOLDS: CONFIRMED, Answer.DOES_NOT_HOLD: NOT_CONFIRMED, Answe
 _LIMITS = {CONFIRMED: "yes", NOT_CONFIRMED: "no"}
 # How the name of their table ends.
 _NAME = "-confirming"
-# The column of the station that is found full at the unchanged cell.
+# The column of the station that limits the unchanged cell.
 _THERE, _NONE = "Limits there", "–"
 _TIERS = {"proxy CPU quotas": "proxy", "memcached CPU quotas": "server", "client CPU quotas": "client"}
 
@@ -113,7 +113,7 @@ def confirm_set(changes: Sequence[Weighed]) -> list[Confirmed]:
         cells = [cell for pair in one.pairs for cell in (pair.base, pair.other)]
         rates = [sum(cell.mean_throughput for cell in side) / len(one.pairs) for side in (cells[::2], cells[1::2])]
         evidence = (
-            f"throughput goes from {rate(rates[0])} to {rate(rates[1])} requests/s and changes by "
+            f"{_over_pairs(len(one.pairs))}throughput goes from {rate(rates[0])} to {rate(rates[1])} requests/s and changes by "
             f"{change_text(one.estimate, answer.alpha)} ({signed_percent(change.more.percent)} % or beyond if it limits); interval of "
             f"{100.0 * (1.0 - answer.alpha):.4g} %, {fewest(cells)} runs or more of each"
         )
@@ -124,8 +124,13 @@ def confirm_set(changes: Sequence[Weighed]) -> list[Confirmed]:
     return found
 
 
+def _over_pairs(count: int) -> str:
+    """That a change is that of several pairs, where it stands beside the numbers of one of them."""
+    return "" if count < 2 else f"over {'both settings' if count == 2 else f'all {count} settings'} together "
+
+
 def _links_text(change: Weighed, pairs: Sequence[Pair]) -> str:
-    """Links that were not as they were built in one of both sweeps: the change is that of these, too."""
+    """Links that were not as they were built in one of the two sweeps: the change is that of these, too."""
     if change.sweep is None:
         return ""
     changed, base = (
@@ -144,9 +149,10 @@ def confirming_table(
 ) -> Table | None:
     """Unchanged against changed, of the section with this name; None where nothing could be held against another.
 
-    ``limits`` are the stations that are found full at unchanged cells.
+    ``limits`` are the stations that limit unchanged cells; they have no column where none is known.
     """
     rows: list[tuple[Entry, ...]] = []
+    known = any((limits or {}).get(pair) for one in confirmed if one.estimate is not None for pair in one.pairs)
     for one in confirmed:
         if one.estimate is None:
             continue
@@ -156,7 +162,7 @@ def confirming_table(
                 (
                     f"{one.changed_text}{one.levels_text}",
                     f"{workload_name(settings)}, {count_text(settings.clients, 'client')}, {count_text(settings.servers, 'server')}",
-                    (limits or {}).get(pair) or _NONE,
+                    *([(limits or {}).get(pair) or _NONE] if known else []),
                     level_value(pair.base, throughput_of, digits=0),
                     level_value(pair.other, throughput_of, digits=0),
                     f"{len(pair.base.runs)}, {len(pair.other.runs)}",
@@ -175,7 +181,7 @@ def confirming_table(
         (
             "Changed",
             "At",
-            _THERE,
+            *([_THERE] if known else []),
             "X unchanged (requests/s)",
             "X changed (requests/s)",
             "Runs (unchanged, changed)",
@@ -211,19 +217,19 @@ def _tables(blocks: Sequence[Block]) -> list[Table]:
 
 
 def _also_differs(confirmed: Sequence[Confirmed]) -> str:
-    """What was not the same beside the station, where the testbed knows: its loop that keeps cores awake took time from one of both."""
-    found = []
+    """What was not the same beside the station, where the testbed knows: its loop that keeps cores awake took time from one of the two."""
+    found: dict[str, list[str]] = {}
     for one in confirmed:
         # Without an estimate it has no row.
         for pair in one.pairs if one.estimate is not None else ():
             places = [cell.runs[0].run.meta.testbed for cell in (pair.base, pair.other)]
-            if len({place.awake_took_time for place in places if place is not None}) > 1:
-                found.append(one.changed_text)
-    if not found:
-        return ""
-    return (
-        f" Beside it the loop that keeps cores awake was another with {', '.join(dict.fromkeys(found))}: in one of both it took CPU time "
-        "from the machines."
+            took = [place.awake_took_time for place in places if place is not None]
+            if len(set(took)) > 1:
+                found.setdefault("unchanged" if took[0] else "changed", []).append(one.changed_text)
+    return "".join(
+        f" Another difference: in the {which} runs for {listed(list(dict.fromkeys(names)))} the loop that keeps cores awake took CPU time "
+        f"from the machines; in the {'changed' if which == 'unchanged' else 'unchanged'} ones it did not."
+        for which, names in found.items()
     )
 
 

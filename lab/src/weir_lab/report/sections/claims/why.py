@@ -87,6 +87,8 @@ _OVER, _SAME = 1.1, 1.005
 _OFF = 0.1
 # Twice of a full station that brings less than this stands beside another limit that is as near.
 _LITTLE = 1.1
+# What stands before the name of a station that bounds.
+_WHERE_FULL = ", where the "
 # A station of which half was tried, and from where on its use is called all of the time.
 _HALF, _ALL = 0.5, 0.995
 # That more than half is lost is said at this level, one-sided.
@@ -134,14 +136,22 @@ def what_limits(task: Task, confirmed: Sequence[Confirmed]) -> list[Block]:
 
 
 def _limits_there(task: Task, confirmed: Sequence[Confirmed]) -> dict[Pair, str]:
-    """The station that is full at each unchanged cell that a changed one is held against; empty where none is."""
+    """The station that limits each unchanged cell that a changed one is held against, by the rule of the text; empty where none does."""
     sweeps = {cell: sweep for sweep in task.sweeps for cell in sweep.cells}
     found = {}
     for pair in (pair for one in confirmed for pair in one.pairs if pair.base in sweeps):
         sweep = sweeps[pair.base]
         links = sweep.study.topology.built_links if sweep.links_built else None
-        found[pair] = bottleneck(_stations(pair.base, usages(pair.base, links)), queue_grows=None).station
+        stations = _stations(pair.base, usages(pair.base, links))
+        busiest = _shown_by_runs(stations, [one for one in confirmed if any(at.base is pair.base for at in one.pairs)])
+        found[pair] = bottleneck(stations, queue_grows=None).station or (busiest.station if busiest is not None else "")
     return found
+
+
+def _shown_by_runs(stations: Sequence[Usage], confirmed: Sequence[Confirmed]) -> Usage | None:
+    """The busiest of the stations that runs in which they alone were changed show to limit."""
+    shown = [one.more.changes for one in confirmed if one.verdict == CONFIRMED]
+    return next((one for one in stations if one.station in shown), None)
 
 
 def _own(place: _Place, confirmed: Sequence[Confirmed]) -> list[Confirmed]:
@@ -226,7 +236,9 @@ def _point(place: _Place, confirmed: Sequence[Confirmed], margins: Margins, with
     links = place.sweep.study.topology.built_links if place.sweep.links_built else None
     stations = _stations(cell, usages(cell, links))
     limit = bottleneck(stations, queue_grows=None)
-    level = f"{level_text(cell, throughput_of, digits=0)} requests/s, {level_text(cell, response_of, 1e3)} ms"
+    level = (
+        f"{_two_runs(level_text(cell, throughput_of, digits=0))} requests/s, {level_text(cell, response_of, 1e3)} ms"
+    )
     clients = count_text(cell.settings.clients, "client")
     spoken = f"{place.stop.lead.name}, " if place.stop is not None and len(place.stop.series) > 1 else ""
     at = "" if clients in place.name or spoken else f", {clients}"
@@ -241,7 +253,7 @@ def _point(place: _Place, confirmed: Sequence[Confirmed], margins: Margins, with
         said.append(bounded)
         near = place.line is not None and _range_of(place.line) < _APART
         modelled = None if near else twice_at((place.sweep,), cell, margins, limit.station)
-        said.append(_modelled(modelled, bound, cell.mean_throughput, margins))
+        said.append(_modelled(modelled, bound, cell.mean_throughput, margins, by_station=_WHERE_FULL in bounded))
     said.append(place.twice)
     said += [_said(one, limit.station, place) for one in confirmed]
     known = [one.more.changes for one in (*confirmed, *without)]
@@ -252,8 +264,17 @@ def _point(place: _Place, confirmed: Sequence[Confirmed], margins: Margins, with
     return " ".join(one for one in said if one)
 
 
-def _modelled(found: Twice | None, bound: float, measured: float, margins: Margins = DEFAULT_MARGINS) -> str:
+def _two_runs(level: str) -> str:
+    """``576 (two runs: 582 and 569)`` of ``576 (582 and 569)``: said at the first number of a point."""
+    return level.replace("(", "(two runs: ", 1) if " and " in level else level
+
+
+def _modelled(
+    found: Twice | None, bound: float, measured: float, margins: Margins = DEFAULT_MARGINS, *, by_station: bool = True
+) -> str:
     """What the model says of twice the station; nothing where it is far above what can be had, and how that is where it is a little.
+
+    ``by_station``: the bound is that of another station, which would be full then.
 
     Where the model is far off what was measured, that alone is said: a change of what it says tells nothing of this system.
     """
@@ -268,18 +289,18 @@ def _modelled(found: Twice | None, bound: float, measured: float, margins: Margi
     if found.throughput_then_per_s > _OVER * bound:
         return ""
     if found.throughput_then_per_s > _SAME * bound:
-        above = signed_percent(100.0 * (found.throughput_then_per_s / bound - 1.0))
+        above = signed_percent(100.0 * (found.throughput_then_per_s / bound - 1.0)).removeprefix("+")
+        unknown = "; which station would be full then is not known" if by_station else ""
         return (
-            f"The model says {rate(found.throughput_then_per_s)} requests/s then, {above} % above this bound. One of both is off by "
-            f"that, so which station would be full then is not known{misses(found, measured, margins)}."
+            f"The model says {rate(found.throughput_then_per_s)} requests/s then, {above} % more than this bound allows, so one of the two "
+            f"is wrong by that much{unknown}{misses(found, measured, margins)}."
         )
     return sentence(found, misses(found, measured, margins))
 
 
 def _limited(place: _Place, limit: Limit, stations: Sequence[Usage], confirmed: Sequence[Confirmed]) -> str:
     """What limits; a station that is not full all of the time limits, too, where the run that changed it alone says so."""
-    shown = [one.more.changes for one in confirmed if one.verdict == CONFIRMED]
-    busiest = next((one for one in stations if one.station in shown), None)
+    busiest = _shown_by_runs(stations, confirmed)
     if limit.station or busiest is None:
         return limit.sentence
     return (
@@ -300,7 +321,9 @@ def _in_all(place: _Place, station: str) -> str:
     full = [cell for cell, share in known.items() if share >= FULL]
     ends = f"{100.0 * min(known.values()):.0f} to {100.0 * max(known.values()):.0f} %"
     at = f", from {100.0 * FULL:.0f} % on at {'; '.join(_words_of(one) for one in full)}" if full else ""
-    return f" Over the {len(known)} cells with such requests they are used {ends}{at}."
+    whole = "all " if len(known) == len(place.cells) else ""
+    whose = f"of this section with {workload_name(place.cell.settings)}" if place.stop is None else "of these series"
+    return f" Over {whole}{len(known)} cells {whose} they are used {ends}{at}."
 
 
 def _stations(cell: CellReadings, known: list[Usage]) -> list[Usage]:
@@ -355,9 +378,12 @@ def _second_sign(place: _Place, station: str) -> str:
         return f"{grown}, {share}."
     held = next((one.station for one in usages(last, None) if one.holds and one.share >= FULL), "")
     if held and most == "queue" and "backend" in expected:
-        agrees = f"which agrees: the {held} wait for the {station}, and requests for the {held}"
+        agrees = f"which agrees with that: the {held} wait for the {station}, and requests for the {held}"
         return f"{grown}, {share}, {agrees}.{_last_series(place, most)}{_both_ways(place, station)}"
-    agrees = "which agrees" if most in expected else "which does not agree: another place may limit"
+    if expected >= set(parts):
+        # Every part may grow, so that none speaks for the station or against it.
+        return f"{grown}, {share}.{_last_series(place, most)}"
+    agrees = "which agrees with that" if most in expected else "which does not agree: another place may limit"
     return f"{grown}, {share}, {agrees}.{_last_series(place, most)}{_both_ways(place, station)}"
 
 
@@ -522,9 +548,11 @@ def _twice(
     gain = f"{signed_percent(100.0 * (bound / (plateau or throughput) - 1.0))} %"
     base = f" over the maximum, {rate(plateau)}" if plateau and rate(plateau) != rate(throughput) else ""
     if dearer and not limited and few is None:
+        quota = station in CPU_QUOTAS.values()
+        half, more = ("half the quotas", "CPU time") if quota else ("half of them", "of them")
         return (
             f"With twice the {station} throughput is about {rate(bound)} requests/s ({gain}{base}) if a request takes as much of them as "
-            "now. With half of them it takes more, so it may take less then.",
+            f"now. With {half} a request took more {more}; with twice it may take less.",
             math.inf,
         )
     reported = f"With twice the {station} throughput is at most about {rate(bound)} requests/s ({gain}{base})"
@@ -540,7 +568,7 @@ def _twice(
             f"then.{_left_out(own) if few.built else ''}{both}",
             bound,
         )
-    full = f", where the {nearest} are full" if limited else ""
+    full = f"{_WHERE_FULL}{nearest} are full" if limited else ""
     as_now = _AS_NOW if (nearest if limited else station) in CPU_QUOTAS.values() else ""
     both = (
         f" The {station} and the {nearest} are both near full: twice of one alone brings little."
@@ -566,6 +594,9 @@ def _said(one: Confirmed, station: str = "", place: _Place | None = None) -> str
         else ""
     )
     if one.verdict == NO_DATA:
+        single = _single_text(one)
+        if single:
+            return f"Runs with {one.changed_text} exist, but {single}, so they decide nothing."
         return f"Not confirmed by a run of its own with {one.changed_text}: {one.evidence}."
     tried = f"{one.changed_text}{one.levels_text}"
     if another and one.verdict == NOT_CONFIRMED:
@@ -574,6 +605,16 @@ def _said(one: Confirmed, station: str = "", place: _Place | None = None) -> str
     return (
         f"Runs with {tried}{at}{other}: {one.verdict}; {one.evidence}.{_used_before(one)}{_against_plateau(one, place)}"
     )
+
+
+def _single_text(one: Confirmed) -> str:
+    """``one of the two cells has a single run``; empty where all that are held against each other have more."""
+    single = [len(cell.runs) < 2 for pair in one.pairs for cell in (pair.base, pair.other)]
+    if not any(single):
+        return ""
+    if len(one.pairs) > 1:
+        return "some of the cells have a single run"
+    return "both cells have a single run" if all(single) else "one of the two cells has a single run"
 
 
 def _used_before(one: Confirmed) -> str:
