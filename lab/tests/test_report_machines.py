@@ -64,13 +64,13 @@ def test_sweeps_whose_machines_lost_time_to_the_loop_are_named_where_others_lost
     slow, slower, fast = sweep("s3-2.1", took=True), sweep("s3-3.1", took=True), sweep("s3-3.2", took=False)
     (limit,) = awake_limits([slow, slower, fast])
     assert limit.startswith(
-        "In the runs of s3-2.1, s3-3.1 the loop that kept cores awake took CPU time from the machines: rates are"
+        "In the runs of s3-2.1 and s3-3.1 the loop that kept cores awake took CPU time from the machines: rates are"
     )
     (limit,) = awake_limits([slow, slower])
     assert limit.startswith("The loop that kept cores awake took CPU time")
     assert awake_limits([fast]) == ()
     assert loops_text([slow, slower, fast]).startswith(
-        " In the runs of s3-2.1, s3-3.1 alone the loop that keeps cores awake took"
+        " In the runs of s3-2.1 and s3-3.1 alone the loop that keeps cores awake took"
     )
     assert loops_text([slow, slower]) == loops_text([fast]) == loops_text([]) == ""
     # What was made without a testbed of its own has no such loop.

@@ -15,7 +15,7 @@ from weir_lab.report.numbers.maxima import more_text
 from weir_lab.report.numbers.readings import CellReadings
 from weir_lab.report.numbers.stations import Usage
 from weir_lab.report.page.blocks import Finding, Table, Text
-from weir_lab.report.sections import multigets
+from weir_lab.report.sections import clients, multigets
 from weir_lab.report.sections.claims import asked, rules
 from weir_lab.report.sections.claims.asked import Asked, Compared, _spread_text
 from weir_lab.report.sections.claims.confirming import Weighed, _links_text
@@ -26,8 +26,9 @@ from weir_lab.report.sections.claims.why import _second_sign
 from weir_lab.report.sections.clients import _first
 from weir_lab.report.sections.comparisons.beside import _hops
 from weir_lab.report.sections.comparisons.queued import queue_grows
+from weir_lab.report.sections.models import networks
 from weir_lab.report.sections.models.open_stations import loads_of
-from weir_lab.report.sets.assembling import _link_notes, _scale_texts
+from weir_lab.report.sets.assembling import _link_notes, _met_busy, _scale_texts, _testbed_notes, _testbeds
 from weir_lab.report.sets.results import again_blocks, in_part_text
 from weir_lab.theory.linear import Estimate, Within, judge_all
 
@@ -195,6 +196,66 @@ def a_sweep(speed: float, *notes: str) -> Any:
         links_built=True, testbed=SimpleNamespace(kind="netns", notes=list(notes)), speed=speed, cells=(a_cell(6),),
         folder=SimpleNamespace(name="s5-4"),
     )  # fmt: skip
+
+
+def test_notes_name_the_sign_in_words_and_a_count_of_attempts_reads_well() -> None:
+    """“Of 82 attempts left out 82”, and “-5 % off its link's rate” in a table of notes."""
+    sweep = a_sweep(1.0, "client-1 was measured to send -5 % off its link's rate")
+    sweep.testbed.delayed_by = sweep.testbed.kept_awake = sweep.testbed.shares_cpu = ""
+    notes = _testbed_notes([sweep])
+    assert notes == [("note 1", "client-1 was measured to send 5 % below its link's rate")]
+    assert _met_busy(82, 82) == "All 82 attempts left out"
+    assert _met_busy(96, 95) == "Of 96 attempts left out 95"
+    assert _met_busy(1, 1) == "The one attempt left out"
+    assert _testbeds([sweep]) == _testbeds([]) == []
+    local = a_sweep(1.0)
+    local.testbed.kind, local.folder.name = "local", "s2-local"
+    assert _testbeds([local, sweep, sweep]) == [("testbeds", "netns, and local for s2-local")]
+
+
+def test_what_no_plateau_is_shown_of_stands_behind_its_series(monkeypatch: pytest.MonkeyPatch) -> None:
+    """“No plateau is shown yet” closed a list whose last series has its plateau."""
+
+    def stop(name: str, *, shown: bool) -> Any:
+        maximum = SimpleNamespace(
+            largest_text=f"largest mean of {name}", course_text=", flat", course="flat", why_not="more runs would tell",
+            shown=shown, more_runs=(40, 11),
+        )  # fmt: skip
+        return SimpleNamespace(
+            maximum=maximum, limit=SimpleNamespace(station=""), series=(1,), alone=True, shown=shown, workload="reads",
+            rate_text=f"maximum of {name}",
+        )  # fmt: skip
+
+    monkeypatch.setattr(clients, "_first", lambda _stop: "from 72 clients on")
+    task: Any = SimpleNamespace(spec=SimpleNamespace(title="Most"))
+    one, two, three = stop("16", shown=False), stop("32", shown=False), stop("1", shown=True)
+    monkeypatch.setattr(clients, "stops_of", lambda _task: [one, two, three])
+    assert clients.summary(task) == (
+        "Most: reads largest mean of 16, flat; reads largest mean of 32, flat; of these largest means no plateau is shown yet: more runs "
+        "would tell; reads maximum of 1 from 72 clients on, flat."
+    )
+    monkeypatch.setattr(clients, "stops_of", lambda _task: [three, one])
+    assert clients.summary(task).endswith(
+        "16, flat; of this largest mean no plateau is shown yet: more runs would tell."
+    )
+
+
+@pytest.mark.parametrize(
+    ("met", "said"),
+    [
+        (0, "; no interval lies within both: throughput"),
+        (1, "; the interval of 1 (50 %) lies within both: throughput"),
+        (2, "; the intervals of 2 (100 %) lie within both: throughput"),
+    ],
+)
+def test_no_interval_within_both_margins_is_said_without_a_count(
+    monkeypatch: pytest.MonkeyPatch, met: int, said: str
+) -> None:
+    """“The intervals of 0 (0 %) lie within both” stood there."""
+    monkeypatch.setattr(networks, "tally_text", lambda _found: "some")
+    meetings = [SimpleNamespace(met=place < met, percent=1.0) for place in range(2)]
+    fit: Any = SimpleNamespace(held_out=[SimpleNamespace(x_meeting=one, r_meeting=one) for one in meetings])
+    assert said in networks.total([fit])
 
 
 def test_a_page_says_first_at_which_scale_its_machines_stand() -> None:

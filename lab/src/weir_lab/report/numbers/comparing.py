@@ -184,7 +184,8 @@ def loops_text(sweeps: Iterable[SweepReadings]) -> str:
     took = {one.folder.name: one.testbed is not None and one.testbed.awake_took_time for one in sweeps}
     if len(set(took.values())) < 2:
         return ""
-    slowed = ", ".join(name for name, slow in took.items() if slow)
+    *others, last = (name for name, slow in took.items() if slow)
+    slowed = f"{', '.join(others)} and {last}" if others else last
     return (
         f" In the runs of {slowed} alone the loop that keeps cores awake took CPU time from the machines: where no link is full, a part of "
         "what they differ by from the others is that."

@@ -30,6 +30,7 @@ __all__ = [
     "bounds_of",
     "link_bounds",
     "links_off",
+    "note_words",
     "tightest_of",
     "usages",
 ]
@@ -366,7 +367,12 @@ def links_off(sweep: SweepReadings) -> tuple[str, ...]:
     ``client-2 was measured to send 6 % below its link's rate``.
     """
     notes = dict.fromkeys(sweep.testbed.notes) if sweep.testbed is not None else {}
-    return tuple(_OFF.sub(_off_words, note) for note in notes if _OFF_RATE in note)
+    return tuple(note_words(note) for note in notes if _OFF_RATE in note)
+
+
+def note_words(note: str) -> str:
+    """A testbed's note, with ``6 % below its link's rate`` in place of ``-6 % off its link's rate``."""
+    return _OFF.sub(_off_words, note)
 
 
 def _off_words(found: re.Match[str]) -> str:

@@ -110,6 +110,7 @@ def summary(task: Task) -> str:
     """One line of the report's summary: where each workload stops, and what limits it there."""
     parts: list[str] = []
     missing: dict[str, None] = {}
+    last = 0
     stops = stops_of(task)
     for stop in stops:
         found = stop.maximum
@@ -119,6 +120,7 @@ def summary(task: Task) -> str:
         parts.append(f"{stop.workload} {reported}{whose}{found.course_text}{by}")
         if not found.shown:
             missing[found.why_not] = None
+            last = len(parts)
     # Why a largest mean is no maximum is said once, where it is the same for all, or differs in numbers alone.
     more = [stop.maximum.more_runs for stop in stops if not stop.maximum.shown]
     known = [one for one in more if one is not None]
@@ -129,8 +131,10 @@ def summary(task: Task) -> str:
             f"some {wanted[0]} to {wanted[-1]} runs of each level in place of {runs} would tell in 4 of 5 such studies": None
         }
     courses = all(stop.maximum.course for stop in stops if not stop.maximum.shown)
-    yet = "no plateau is shown yet" if courses else "a largest mean is no maximum yet"
-    parts += [f"{yet}: {reason}" for reason in missing]
+    whose = "these largest means" if len(more) > 1 else "this largest mean"
+    yet = f"of {whose} no plateau is shown yet" if courses else "a largest mean is no maximum yet"
+    # Behind the last series that it is about, and before those whose maximum is shown.
+    parts[last:last] = [f"{yet}: {reason}" for reason in missing]
     return f"{task.spec.title}: {'; '.join(parts)}."
 
 

@@ -15,7 +15,7 @@ from weir_lab.errors import ReportError
 from weir_lab.report.common import Task, cell_name, cell_words, design_rows, marked_as_in, with_tables
 from weir_lab.report.numbers.comparing import basis_of
 from weir_lab.report.numbers.readings import SweepReadings, read_cells
-from weir_lab.report.numbers.stations import links_off
+from weir_lab.report.numbers.stations import links_off, note_words
 from weir_lab.report.page.blocks import RUNS, TRUST, Expectation, Report, Section, Text
 from weir_lab.report.sections import (
     clients,
@@ -554,7 +554,7 @@ def _gates_lines(sweeps: list[SweepReadings]) -> tuple[str, ...]:
     count = left_out - busy
     others = f"; the other{'s' if count > 1 else ''} failed another gate" if count else ""
     first = (
-        f"Of {count_text(left_out, 'attempt')} left out {busy} met a busy machine: more than {shown} % of its CPU time went elsewhere"
+        f"{_met_busy(left_out, busy)} met a busy machine: more than {shown} % of its CPU time went elsewhere"
         f"{yardstick}{others}; none was left out for its throughput or response time."
     )
     full = [(_cell_name(sweep, name), tries) for sweep in sweeps for name, tries in sweep.too_full.items()]
@@ -566,6 +566,13 @@ def _gates_lines(sweeps: list[SweepReadings]) -> tuple[str, ...]:
         f"But {count_text(tries, 'attempt')} used so much of the machine that roles took CPU time from each other, which falls on faster "
         f"runs: what counts of these cells may be slower than the cell is ({'; '.join(f'{name}: {tries}' for name, tries in full)}).",
     )
+
+
+def _met_busy(left_out: int, busy: int) -> str:
+    """``All 82 attempts left out``, ``Of 96 attempts left out 95``."""
+    if busy < left_out:
+        return f"Of {count_text(left_out, 'attempt')} left out {busy}"
+    return f"All {left_out} attempts left out" if left_out > 1 else "The one attempt left out"
 
 
 def _cell_name(sweep: SweepReadings, name: str) -> str:
@@ -588,7 +595,20 @@ def facts_of(sweeps: Sequence[SweepReadings]) -> list[tuple[str, str]]:
             found.setdefault(name, {})[value] = None
     facts = [(name, "; ".join(values)) for name, values in found.items()] + machine_facts(sweeps)
     first, last = period_ns(sweeps)
+    facts += _testbeds(sweeps)
     return [*facts, ("runs made", f"{_utc(first)} to {_utc(last)} UTC"), *_testbed_notes(sweeps)]
+
+
+def _testbeds(sweeps: Sequence[SweepReadings]) -> list[tuple[str, str]]:
+    """``netns, and local for s2-local``: a row where runs were made on several, that of most sweeps first."""
+    kinds: dict[str, list[str]] = {}
+    for sweep in (one for one in sweeps if one.testbed is not None):
+        kinds.setdefault(sweep.testbed.kind, []).append(sweep.folder.name)
+    first, *others = sorted(kinds, key=lambda kind: -len(kinds[kind])) or [""]
+    if not others:
+        return []
+    named = [first, *(f"{kind} for {', '.join(kinds[kind])}" for kind in others)]
+    return [("testbeds", ", and ".join(named))]
 
 
 def _testbed_notes(sweeps: Sequence[SweepReadings]) -> list[tuple[str, str]]:
@@ -608,7 +628,7 @@ def _notes_of(sweep: SweepReadings) -> Iterator[str]:
     testbed = sweep.testbed
     if testbed is None:
         return
-    yield from testbed.notes
+    yield from (note_words(note) for note in testbed.notes)
     if testbed.delayed_by:
         yield f"packets are delayed by {testbed.delayed_by}"
     if testbed.kept_awake:

@@ -8,6 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from weir_lab.report.numbers.comparing import throughput_of
+from weir_lab.report.numbers.maxima import listed
 from weir_lab.theory.units import count_text, number
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def awake_limits(sweeps: Sequence[SweepReadings]) -> tuple[str, ...]:
     slowed = [one.folder.name for one in sweeps if one.testbed is not None and one.testbed.awake_took_time]
     if not slowed:
         return ()
-    where = "The loop" if len(slowed) == len(sweeps) else f"In the runs of {', '.join(slowed)} the loop"
+    where = "The loop" if len(slowed) == len(sweeps) else f"In the runs of {listed(slowed)} the loop"
     return (
         f"{where} that kept cores awake took CPU time from the machines: rates are lower than they could be where workers or CPU quotas "
         "limit, and waiting times longer.",

@@ -131,7 +131,8 @@ def summary(task: Task) -> str:
     if not lines:
         return f"{task.spec.title}: no level in common."
     first = lines[0].pair
-    parts = [f"{line.name} {line.percent.text} %" for line in lines if line.pair is first]
+    # A change in percent has no other unit.
+    parts = [f"{line.name.partition(' (')[0]} {line.percent.text} %" for line in lines if line.pair is first]
     chosen = _chosen_text(*_limits(task, first))
     return f"{task.spec.title}: from direct access to the proxy {', '.join(parts)}. {first.text}{chosen}"
 

@@ -87,11 +87,17 @@ def total(fits: Sequence[LayoutFit]) -> str:
         abs(one.x_meeting.percent) <= THROUGHPUT_PERCENT and abs(one.r_meeting.percent) <= RESPONSE_PERCENT
         for one in held
     )
+    inside = (
+        f"the {'interval' if both == 1 else 'intervals'} of {both} ({number(100.0 * both / len(held), 0)} %) "
+        f"{'lies' if both == 1 else 'lie'}"
+        if both
+        else "no interval lies"
+    )
     layouts = sum(bool(fit.held_out) for fit in fits)
     return (
         f"Of {count_text(len(held), 'cell')} in {count_text(layouts, 'layout')} that the networks of queues did not see, "
         f"{near} {'lies' if near == 1 else 'lie'} within {THROUGHPUT_PERCENT:g} % of throughput and {RESPONSE_PERCENT:g} % of response "
-        f"time by {'its mean' if near == 1 else 'their means'}; the intervals of {both} ({number(100.0 * both / len(held), 0)} %) lie "
+        f"time by {'its mean' if near == 1 else 'their means'}; {inside} "
         f"within both: throughput {tally_text([one.x_meeting for one in held])}; response time "
         f"{tally_text([one.r_meeting for one in held])}."
     )

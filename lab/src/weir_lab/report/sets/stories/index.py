@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from weir_lab.errors import ReportError
 from weir_lab.records.places import AWAKE_TOOK_TIME
 from weir_lab.report.page.blocks import TRUST, Report, Section, Table, Text, Value
-from weir_lab.report.sets.stories.reading import RUNS_MADE, VERDICTS, in_order, label_of
+from weir_lab.report.sets.stories.reading import RUNS_MADE, TESTBEDS, VERDICTS, in_order, label_of
 from weir_lab.report.sets.stories.telling import answer_of, asked_of, listed, subject_of, tell
 from weir_lab.theory.units import count_text
 
@@ -32,11 +32,13 @@ _MACHINE = re.compile(r"machine \d+")
 _WORDS = (
     (
         "pace",
-        "how long runs are and how often they are repeated: night (5 to 10 s, until intervals are narrow) or quick (2 s, three times)",
+        "how long runs are and how often they are repeated: night (5 to 10 s, as many runs as there was time for) or quick (2 s, three "
+        "times)",
     ),
     (
         "testbed",
-        "netns: every machine is a network namespace with its own links, delays and CPU quota, on one computer",
+        "netns: every machine is a network namespace with its own links, delays and CPU quota, on one computer; local: all of them are "
+        "processes of one machine, without links of their own",
     ),
     ("station", "what requests wait for: a link, the CPUs of a tier, the workers of a proxy"),
 )
@@ -178,7 +180,7 @@ def _limits(wholes: Sequence[Whole], earlier: Sequence[Earlier], missing: Sequen
 def _made_of(whole: Whole) -> str:
     facts = dict(whole.facts)
     machines = sum(bool(_MACHINE.fullmatch(name)) for name in facts) or 1
-    parts = [_made(whole.pace, whole.testbed, facts.get(RUNS_MADE, ""))]
+    parts = [_made(whole.pace, facts.get(TESTBEDS, whole.testbed), facts.get(RUNS_MADE, ""))]
     parts += [f"on {facts['cores']} cores of {facts['cpu model']}"] if {"cores", "cpu model"} <= facts.keys() else []
     parts += [f"{machines} machines"] if machines > 1 else []
     parts += [f"commit {facts['commit']}"] if "commit" in facts else []

@@ -22,10 +22,22 @@ from weir_lab.report.sets.twin import SCHEMA, read_twin
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["NO_STATION", "RUNS_MADE", "VERDICTS", "Part", "Whole", "find_wholes", "in_order", "label_of", "read_whole"]
+__all__ = [
+    "NO_STATION",
+    "RUNS_MADE",
+    "TESTBEDS",
+    "VERDICTS",
+    "Part",
+    "Whole",
+    "find_wholes",
+    "in_order",
+    "label_of",
+    "read_whole",
+]
 
 VERDICTS = ("holds", "does not hold", "cannot tell", "no data")
 RUNS_MADE = "runs made"
+TESTBEDS = "testbeds"
 """What the facts of a report call the times of its first and its last run."""
 _NUMBERED = re.compile(r"s\d+")
 _KEPT = ".json.zst"
