@@ -14,7 +14,7 @@ from weir_lab.design import RequestPath, Settings
 from weir_lab.report.numbers.maxima import more_text
 from weir_lab.report.numbers.readings import CellReadings
 from weir_lab.report.numbers.stations import Usage
-from weir_lab.report.page.blocks import Finding, Table, Text
+from weir_lab.report.page.blocks import Finding, Table, Text, Value
 from weir_lab.report.sections import clients, multigets
 from weir_lab.report.sections.claims import asked, rules
 from weir_lab.report.sections.claims.asked import Asked, Compared, _spread_text
@@ -256,6 +256,14 @@ def test_no_interval_within_both_margins_is_said_without_a_count(
     meetings = [SimpleNamespace(met=place < met, percent=1.0) for place in range(2)]
     fit: Any = SimpleNamespace(held_out=[SimpleNamespace(x_meeting=one, r_meeting=one) for one in meetings])
     assert said in networks.total([fit])
+
+
+def test_the_ends_of_an_interval_have_a_sign_where_the_mean_has_one() -> None:
+    """“+397.2 (349.2 to 450.4) %” stood beside “−79.9 (−81.8 to −77.7) %”."""
+    assert Value(397.2, 349.2, 450.4, 1, signed=True).text == "+397.2 (+349.2 to +450.4)"
+    assert Value(1.0, -2.5, 9.5, 1, signed=True).text == "+1.0 (−2.5 to +9.5)"
+    assert Value(2.0, digits=1, signed=True, runs=(1.0, 3.0)).text == "+2.0 (+1.0 and +3.0)"
+    assert Value(397.2, 349.2, 450.4, 1).text == "397.2 (349.2 to 450.4)"
 
 
 def test_a_page_says_first_at_which_scale_its_machines_stand() -> None:

@@ -68,16 +68,19 @@ class Value:
         """``12.3 ± 0.4``, or of two runs ``12.3 (12.1 and 12.5)``; digits that suit the number where none are given."""
         whole = self.low is None and self.runs is None and float(self.value).is_integer()
         places = self.digits if self.digits is not None else 0 if whole else _places(self.value)
-        shown = number(self.value, places)
-        if self.signed and self.value > 0 and not shown.startswith("+"):
-            shown = f"+{shown}"
+        shown = self._part(self.value, places)
         if self.runs is not None:
-            return f"{shown} ({number(self.runs[0], places)} and {number(self.runs[1], places)})"
+            return f"{shown} ({self._part(self.runs[0], places)} and {self._part(self.runs[1], places)})"
         if self.low is None or self.high is None:
             return shown
         if abs((self.high + self.low) / 2 - self.value) > 1e-6 * max(1.0, abs(self.value)):
-            return f"{shown} ({number(self.low, places)} to {number(self.high, places)})"
+            return f"{shown} ({self._part(self.low, places)} to {self._part(self.high, places)})"
         return f"{shown} ± {number((self.high - self.low) / 2, places)}"
+
+    def _part(self, value: float, places: int) -> str:
+        """Where the number has a sign, the ends of its interval have one, too."""
+        shown = number(value, places)
+        return f"+{shown}" if self.signed and value > 0 and not shown.startswith("+") else shown
 
 
 Entry = str | int | Value

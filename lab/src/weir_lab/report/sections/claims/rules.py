@@ -43,6 +43,7 @@ from weir_lab.records.formats import STAGES
 from weir_lab.report.numbers.comparing import equal_speed, throughput_of
 from weir_lab.report.numbers.maxima import Maximum, listed, maximum_of
 from weir_lab.report.numbers.stations import Bound, tightest_of
+from weir_lab.report.page.blocks import Value
 from weir_lab.report.sections import multigets, traces
 from weir_lab.report.sections.claims.asked import (
     CANNOT_TELL,
@@ -486,10 +487,9 @@ def _stable(claim: Ruled, task: Task, _cells: Sequence[CellReadings]) -> Asked |
     def evidence(alpha: float) -> str:
         parts = []
         for name, one in questions.items():
-            low, high = (number(end, 2) for end in one.interval(alpha))
-            parts.append(
-                f"{name} changes by {number(one.estimate.value, 2)} % ({low} to {high}) from its beginning to its end"
-            )
+            ends = (one.estimate.value, *one.interval(alpha))
+            change, low, high = (Value(end, digits=2, signed=True).text for end in ends)
+            parts.append(f"{name} changes by {change} % ({low} to {high}) from its beginning to its end")
         return f"{'; '.join(parts)}; stable is what stays within {margin:g} %{_longer_text(questions.values(), alpha)}"
 
     return Asked(tuple(questions.values()), evidence, 1, says_missing=True)
