@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -16,7 +17,7 @@ from weir_lab.report.numbers.readings import CellReadings
 from weir_lab.report.numbers.stations import Bound
 from weir_lab.report.page.blocks import Table, Value
 from weir_lab.report.sections.claims.contrasts import AtMaximum
-from weir_lab.report.sections.comparisons.maxima import _against, _further
+from weir_lab.report.sections.comparisons.maxima import _against, _further, _shown
 from weir_lab.report.sections.comparisons.plateaus import ends_text, names_text
 from weir_lab.report.sets.results import CHANGED, _by_section, _Found, confirmed_text
 from weir_lab.theory.linear import Estimate, Within
@@ -64,6 +65,12 @@ def test_a_loud_level_at_the_far_end_hides_no_plateau_and_is_said_to_fall() -> N
     assert found.cell.settings.clients == 24
     assert found.knee_text == "between N = 6 and N = 24"
     assert found.fall_text == "at 384 clients the mean is 5.2 % lower"
+    # Which levels the mean is over: 6 clients may have as much by their mean.
+    assert _shown(found).startswith(f"shown, mean of {len(found.cells)} levels (24 to ")
+    two: Any = SimpleNamespace(shown=True, cells=found.cells[:2], fall_text="", single_text="")
+    assert re.fullmatch(r"shown, mean of 2 levels \(24 and \d+ clients\)", _shown(two))
+    two.cells = found.cells[:1]
+    assert _shown(two) == "shown, mean of 1 level"
     # 570 +- 55 may lie above 582: nothing is shown of it.
     assert found.text.endswith("from 24 clients on, of the levels up to 192")
     assert found_of(FLAT).text.endswith("from 24 clients on")

@@ -602,8 +602,9 @@ def facts_of(sweeps: Sequence[SweepReadings]) -> list[tuple[str, str]]:
 def _testbeds(sweeps: Sequence[SweepReadings]) -> list[tuple[str, str]]:
     """``netns, and local for s2-local``: a row where runs were made on several, that of most sweeps first."""
     kinds: dict[str, list[str]] = {}
-    for sweep in (one for one in sweeps if one.testbed is not None):
-        kinds.setdefault(sweep.testbed.kind, []).append(sweep.folder.name)
+    for sweep in sweeps:
+        if sweep.testbed is not None:
+            kinds.setdefault(sweep.testbed.kind, []).append(sweep.folder.name)
     first, *others = sorted(kinds, key=lambda kind: -len(kinds[kind])) or [""]
     if not others:
         return []

@@ -189,7 +189,15 @@ def _shown(maximum: Maximum) -> str:
     if not maximum.shown:
         return "; ".join([f"cannot tell: {maximum.why_not}", *filter(None, [maximum.course, maximum.single_text])])
     beside = [one for one in (maximum.fall_text, maximum.single_text) if one]
-    return "; ".join([f"shown, mean of {count_text(len(maximum.cells), 'level')}", *beside])
+    return "; ".join([f"shown, mean of {count_text(len(maximum.cells), 'level')}{_levels_text(maximum)}", *beside])
+
+
+def _levels_text(maximum: Maximum) -> str:
+    """`` (24 and 96 clients)``, `` (24 to 384 clients)``: over which levels a maximum is the mean; empty of one level."""
+    clients = sorted({cell.settings.clients for cell in maximum.cells})
+    if len(clients) < 2:
+        return ""
+    return f" ({clients[0]} {'and' if len(clients) == 2 else 'to'} {clients[-1]} clients)"
 
 
 @functools.lru_cache(maxsize=256)
