@@ -507,7 +507,10 @@ def test_a_maximum_that_is_not_shown_has_no_ratio(root: Path, wholes: list[Whole
     path.write_text(re.sub(r'"shown, mean of [^"]*"', '"cannot tell: too few runs"', path.read_text()))
     report = pair_report(wholes[0], read_whole(path))
     assert {(row[6], row[7]) for row in table(report, "pair-maxima").rows} == {("–", "not compared")}
-    said = "4 maxima of S5 with the studies' own engine: 4 not compared (3 because one of the two is a largest mean, and no maximum is shown; "
+    said = (
+        "4 maxima of S5 with the studies' own engine: 4 not compared (3 because one of the two is a largest mean, and no maximum is "
+        "shown; 1 because both are largest means, and no maximum is shown)."
+    )
     assert said in report.summary[-1]
     (first, *_) = report.sections[1].blocks
     assert isinstance(first, Table)

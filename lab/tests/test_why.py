@@ -13,7 +13,9 @@ from weir_lab.design import RequestPath
 from weir_lab.design.whole.sets import Margins
 from weir_lab.records.formats import STAGES
 from weir_lab.report.numbers.stations import Usage, bottleneck
+from weir_lab.report.page.blocks import Value
 from weir_lab.report.sections.claims.confirming import _also_differs, _over_pairs
+from weir_lab.report.sections.claims.contrasts import Pair
 from weir_lab.report.sections.claims.why import (
     _in_all,
     _lost_more,
@@ -29,6 +31,7 @@ from weir_lab.report.sections.claims.why import (
 from weir_lab.theory.fitting.devices import Twice
 from weir_lab.theory.linear import Estimate
 
+confirming: Any = importlib.import_module("weir_lab.report.sections.claims.confirming")
 module = importlib.import_module("weir_lab.report.sections.claims.why")
 
 
@@ -46,7 +49,7 @@ def changed(verdict: str, base: Any, other: Any) -> Any:
         evidence="throughput goes from this to that",
         changed_text="twice the workers",
         levels_text="",
-        pairs=(SimpleNamespace(base=base, other=other),),
+        pairs=(Pair(base, other),),
     )
 
 
@@ -286,6 +289,13 @@ def test_runs_that_decide_nothing_for_want_of_a_second_one_are_said_to_be_there(
     assert _over_pairs(3) == "over all 3 settings together "
 
 
+def at_cell(throughput: float) -> Any:
+    found = cell(throughput)
+    found.settings.servers = 3
+    found.runs = [SimpleNamespace(run=SimpleNamespace(meta=SimpleNamespace(testbed=None)))]
+    return found
+
+
 def test_runs_whose_loop_took_cpu_time_are_named() -> None:
     """“In one of both it took CPU time” left open in which."""
 
@@ -315,6 +325,18 @@ def test_a_station_that_runs_show_to_limit_is_known_though_it_is_not_full() -> N
     assert _shown_by_runs([WORKERS, PROXIES, LINK], [one]) is LINK
     one.verdict = "not confirmed"
     assert _shown_by_runs([WORKERS, PROXIES, LINK], [one]) is None
+
+
+def test_a_table_of_changed_runs_has_no_column_of_limits_where_none_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = changed("confirmed", at_cell(315.0), at_cell(581.0))
+    one.more.percent, one.estimate = 10.0, Estimate(math.log(1.8), 0.05, 20.0)
+    monkeypatch.setattr(confirming, "workload_name", lambda _settings: "reads")
+    monkeypatch.setattr(confirming, "level_value", lambda at, *_, **__: Value(at.mean_throughput))
+    for limits, there in (({one.pairs[0]: "server uplinks"}, True), ({one.pairs[0]: ""}, False), (None, False)):
+        table = confirming.confirming_table("part", [one], limits)
+        assert table is not None
+        assert ("Limits there" in table.columns) == there
+        assert {len(row) for row in table.rows} == {len(table.columns)}
 
 
 def test_how_much_all_cells_use_of_a_station_names_which_cells(monkeypatch: pytest.MonkeyPatch) -> None:

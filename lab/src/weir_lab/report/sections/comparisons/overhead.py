@@ -3,7 +3,7 @@
 Cells of a sweep that has both ways are compared with each other alone: there nothing but the proxy differs. Where no sweep has both, cells
 of two sweeps are compared, as the studies did; the page says what else differs.
 
-Where the CPU quota of a testbed's machines limits one of both, it decides how large the difference is. It was chosen, and that is said.
+Where the CPU quota of a testbed's machines limits one of the two, it decides how large the difference is. It was chosen, and that is said.
 """
 
 from __future__ import annotations
