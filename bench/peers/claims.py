@@ -36,7 +36,8 @@ def section(run: str, records: Sequence[Record]) -> str:
     counted = [record for record in records if not record["problems"]]
     cells = cells_of(counted)
     shown = shown_of(cells)
-    rounds = sorted({len(found) for cell in shown for subject in SUBJECTS if (found := runs_of(counted, cell, subject))})
+    runs = [runs_of(counted, cell, subject) for cell in shown for subject in SUBJECTS]
+    rounds = sorted({len(found) for found in runs if found})
     said = f"{rounds[0]}" if rounds[0] == rounds[-1] else f"{rounds[0]} to {rounds[-1]}"
     explained = (
         "In thousands of requests per second, then in µs of the proxy's CPU time per request: medians of "

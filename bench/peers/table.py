@@ -231,8 +231,8 @@ def kernel_lines(counted: Sequence[Record], cells: Sequence[Cell], subjects: Seq
         "are answered, as memcached does where they ask it directly, by calls to the same kernel. So the kernel's part",
         "of `direct` is about the least that a proxy and its servers can take together, before the proxy reads a",
         "request and a server looks a key up. Where memcached sends each reply of a pipeline by a call of its own",
-        "(the distribution's, at depth), a proxy can save calls, and there is no such bound. Where the proxy has a core",
-        "of its own, the other processes have less of the machine than in `direct`, and none is given.",
+        "(the distribution's, at depth), a proxy can save calls, and there is no such bound. Where the proxy has a",
+        "core of its own, the other processes have less of the machine than in `direct`, and none is given.",
         "",
         *markdown(headings, rows, words=2),
     ]

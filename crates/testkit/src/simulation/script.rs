@@ -10,7 +10,7 @@ use super::client::Client;
 use crate::memcached::{Connection, Memcached, VERSION};
 use crate::requests;
 
-/// What who stores a value above the limit is told.
+/// What a client learns that stores a value above the limit.
 pub(super) const TOO_LARGE: &[u8] = b"SERVER_ERROR object too large for cache\r\n";
 
 /// What the driver answers to `stats`.
