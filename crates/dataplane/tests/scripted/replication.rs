@@ -235,6 +235,28 @@ fn a_write_whose_time_is_up_in_its_keys_line_asks_nobody_and_no_server_is_blamed
     assert!(world.dataplane.is_quiet());
 }
 
+/// The first step of a write has the whole timeout from its turn on; at a silent follower the time of the second ran from when it came.
+#[test]
+fn a_follower_that_is_silent_has_time_for_the_second_step() {
+    let mut world = World::new(2, 2);
+    let (key, others) = (world.key_on(0), world.key_on(1));
+    let [reader, first, second] = [0; 3].map(|_| world.client());
+    world.send(reader, &format!("get {others}\r\n"));
+    world.pass(2 * TIMEOUT);
+    world.pass(TIMEOUT);
+    let incr = format!("incr {key} 1\r\n");
+    [first, second].iter().for_each(|&client| world.send(client, &incr));
+    assert_eq!(world.server_gets(0), incr);
+    world.pass(TIMEOUT - MS);
+    world.server_says(0, "1\r\n");
+    assert_eq!(world.server_gets(0), incr, "the second one's turn comes in time");
+    world.pass(2 * MS);
+    let late = world.report().counters.server_timeouts;
+    world.server_says(0, "2\r\n");
+    world.turn();
+    assert_eq!(world.report().counters.server_timeouts, late, "it has had no time yet");
+}
+
 /// Its head came while there was no room for its value, and there is when it is its turn: the rest may come late or never.
 #[test]
 fn a_write_that_is_not_whole_in_its_turn_holds_up_nobody_behind_it() {
