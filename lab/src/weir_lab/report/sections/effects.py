@@ -1,9 +1,14 @@
-"""2^k r designs: effects with intervals, allocation of variation, residuals, beside what the study printed and what is right of it."""
+"""2^k r designs: effects with intervals, allocation of variation, residuals, beside what the study printed and what is right of it.
+
+Sums of squares are those of `theory.factorial`: 2^k r q² of a term, what blocks have in common, and the rest. Every cell of a design has
+the same number of runs, so a term's is the same whichever terms come before it, and they add up to that around the mean (`adds_up`).
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -32,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Unequal",
+    "adds_up",
     "build",
     "conclusions",
     "designs_of",
@@ -55,6 +61,10 @@ _NOISE = {
 # Spreads are called unequal at this level, and from this ratio of standard deviations on.
 _SPREAD_LEVEL, _SPREAD_MIN = 0.01, 3.0
 
+# A total of this size or more is shown in millions, and all sums beside it with the digits that give it this many behind its first.
+_SQUARES_MAX, _SQUARES_DIGITS = 1e7, 5
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
 # S3 and S5 analysed what their middlewares saw, as the raw values that they printed show: shares are held against those of the same time.
 _ELSEWHERE = {
     RESPONSE_TIME: " The study took its response times in the middlewares; ours are the clients', which in a closed loop follow from "
@@ -70,13 +80,21 @@ def build(task: Task) -> list[Block]:
     """For each workload and response: the table of effects, what it says, and its residuals."""
     blocks: list[Block] = []
     shown = _discoveries(task.first)
-    for workload, designs, reason in designs_of(task.first):
+    found = designs_of(task.first)
+    # How to read the tables is said once, before the first of them.
+    reading: list[Block] = [Text(_reading_text([one for _, designs, _ in found for one in designs]), note=True)]
+    for workload, designs, reason in found:
         if not designs:
             blocks.append(Text(f"{workload.capitalize()}: no 2^k r table, because {reason}."))
             continue
         blocks += corner_blocks(task, workload, _cells_of(task.first, workload), designs[0])
         for design in designs:
-            blocks += [Text(_sentence(workload, design, shown)), _table(task, workload, design, designs, shown)]
+            blocks += [
+                Text(_sentence(workload, design, shown)),
+                *reading,
+                _table(task, workload, design, designs, shown),
+            ]
+            reading = []
             residuals = _residuals(task, workload, design)
             if residuals is not None:
                 blocks += with_tables([residuals])
@@ -256,6 +274,7 @@ def _table(
 ) -> Table:
     additive, logs = design.choice.additive, design.choice.logarithmic
     letters, printed = _letters(task, design), _printed(task, workload, design, designs)
+    squares, on_logs = _Squares.of(additive), _Squares.of(logs) if logs is not None else None
     rows: list[tuple[Entry, ...]] = []
     for place, effect in enumerate(additive.effects):
         interval = effect.interval
@@ -267,44 +286,32 @@ def _table(
                 effect.term,
                 design.name_of(effect.term),
                 Value(effect.effect, interval.low if interval else None, interval.high if interval else None),
-                Value(effect.percent_of_variation, digits=2) if effect.percent_of_variation is not None else "–",
+                *squares.entries(effect),
                 ("yes" if (workload, design.response, effect.term) in shown else "no") if effect.term != "I" else "–",
-                Value(other.percent_of_variation, digits=2)
-                if other and other.percent_of_variation is not None
-                else "–",
+                *(on_logs.entries(other) if on_logs and other else ("–", "–")),
                 Value(share[0], digits=2) if share else "–",
                 f"printed wrongly: {number(share[1], 2)}" if wrong and share else "",
             )
         )
-    rows += [
-        (
-            "", name, "–", Value(share, digits=2), "–", Value(on_logs, digits=2) if on_logs is not None else "–", "–", "",
-        )
-        for name, share, on_logs in (
-            ("blocks", additive.percent_blocks, logs.percent_blocks if logs else None),
-            ("error", additive.percent_error, logs.percent_error if logs else None),
-        )
-        if share is not None
-    ]  # fmt: skip
+    rest = squares.rest(additive)
+    others = on_logs.rest(logs) if on_logs and logs is not None else {}
+    rows += [("", name, "–", *two, "–", *others.get(name, ("–", "–")), "–", "") for name, two in rest.items()]
     factors = "; ".join(
         f"{one.letter} = {one.name.replace('_', ' ')} {one.low} to {one.high}" for one in design.factors
     )
     return Table(
         f"{task.spec.name}-{workload}-{design.response}".replace(" ", "-").replace("%", "percent"),
-        f"{workload.capitalize()}, {design.response} ({design.unit}): 2^k r with "
-        f"{additive.repetitions} repetitions, {factors}. Effect q: half "
-        f"of the change from −1 to +1, with a 95 % interval for it alone, {_blocks_text(design)}; "
-        "share: of the variation around the mean (importance); significant, exploratory: an effect on the scale that is read, with a false "
-        f"discovery rate of {100 * FALSE_DISCOVERIES:g} % over all tables of the section. Read: "
-        + str(design.choice.scale)
-        + "."
+        f"{workload.capitalize()}, {design.response} ({design.unit}): 2^k r with {additive.repetitions} repetitions, {factors}. "
+        f"{_blocks_text(design)}. Read: {design.choice.scale}."
         + (_ELSEWHERE.get(design.response, "") if printed else ""),
         (
             "Term",
             "Factors",
             f"Effect ({design.unit})",
+            squares.heading(design.unit),
             "Share (%)",
             "Significant",
+            "SS on logs",
             "Share on logs (%)",
             "Printed share (%)",
             "Known error",
@@ -313,10 +320,74 @@ def _table(
     )
 
 
+@dataclass(frozen=True)
+class _Squares:
+    """How one fit's sums of squares are shown, so that a reader can add them up: all over 10^``power``, with the same ``digits``."""
+
+    power: int
+    digits: int
+
+    @classmethod
+    def of(cls, fit: FactorialAnalysis) -> _Squares:
+        """By the total."""
+        if fit.sst <= 0.0:
+            return cls(0, 0)
+        power = 6 * max(0, math.floor(math.log10(fit.sst / _SQUARES_MAX) / 6) + 1)
+        return cls(power, max(0, _SQUARES_DIGITS - math.floor(math.log10(fit.sst) - power)))
+
+    def heading(self, unit: str) -> str:
+        """``SS (10⁶ (requests/s)²)``."""
+        times = f"10{str(self.power).translate(_RAISED)} " if self.power else ""
+        return f"SS ({times}{f'({unit})' if '/' in unit else unit}²)"
+
+    def entries(self, effect: Effect) -> tuple[Entry, Entry]:
+        """Sum and share of a term; the mean is no part of the variation."""
+        share = effect.percent_of_variation
+        return ("–", "–") if share is None else self._two(effect.sum_of_squares, share)
+
+    def rest(self, fit: FactorialAnalysis) -> dict[str, tuple[Entry, Entry]]:
+        """Of blocks where they are no error, of the error, and of all."""
+        found = {} if fit.ss_blocks is None else {"blocks": self._two(fit.ss_blocks, fit.percent_blocks or 0.0)}
+        found["error"] = self._two(fit.sse, fit.percent_error)
+        return found | {"total": self._two(fit.sst, 100.0 if fit.sst > 0.0 else 0.0)}
+
+    def _two(self, squares: float, share: float) -> tuple[Entry, Entry]:
+        return Value(squares / 10.0**self.power, digits=self.digits), Value(share, digits=2)
+
+
+def adds_up(fit: FactorialAnalysis) -> bool:
+    """Whether the sums of squares of terms, blocks and error are a partition of that of the raw values around their mean."""
+    parts = [one.sum_of_squares for one in fit.effects if one.term != "I"]
+    around = float(((fit.observations - fit.observations.mean()) ** 2).sum())
+    return math.isclose(
+        math.fsum([*parts, fit.ss_blocks or 0.0, fit.sse]), around, rel_tol=1e-9, abs_tol=1e-12 * fit.ssy
+    )
+
+
+def _reading_text(designs: Sequence[TwoLevelDesign]) -> str:
+    """What the columns of the tables of effects are."""
+    fits = [fit for one in designs for fit in (one.choice.additive, one.choice.logarithmic) if fit is not None]
+    kinds = (
+        "In a table every cell has the same number of runs, so sequential and partial sums of squares are the same. "
+    )
+    kinds += (
+        "They add up to the total: a partition of it. "
+        if all(adds_up(fit) for fit in fits)
+        else "They do not add up to the total in every table. "
+    )
+    return (
+        "How to read the tables of effects. Effect q: half of the change from −1 to +1, with a 95 % interval for it alone. SS, sums of "
+        "squares: of a term q² times the number of runs; of blocks what the runs of each have in common; of the error (SSE) what is left; "
+        f"in total (SST) that of all runs around their mean. {kinds}Share: SS over SST, the part of the variation (importance). On logs: "
+        "the same of the model in which factors multiply. Significant, exploratory: an effect on the scale that is read, with a false "
+        f"discovery rate of {100 * FALSE_DISCOVERIES:g} % over all tables of the section."
+    )
+
+
 def _blocks_text(design: TwoLevelDesign) -> str:
     if design.whole:
-        return "blocks not in the error"
-    return "its runs from blocks that not all cells have, whose differences are in the error"
+        return "Blocks are not in the error"
+    return "Its runs are from blocks that not all cells have; what blocks differ by is in the error"
 
 
 def _cells(task: Task, workload: str, design: TwoLevelDesign) -> Table:
