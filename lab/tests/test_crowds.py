@@ -1,8 +1,9 @@
-"""What more threads and clients cost where the proxies' CPU quotas are full, and means that are brought to equal blocks."""
+"""What more threads and clients cost where the proxies' CPU quotas are full, in sentences, figure and tables; means at equal blocks."""
 
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -13,18 +14,29 @@ from weir_lab.design import Engine, RequestPath
 from weir_lab.report.common import Series
 from weir_lab.report.numbers.comparing import at_equal_blocks, cell_key, throughput_of
 from weir_lab.report.numbers.readings import CellReadings
-from weir_lab.report.page.blocks import Table, Value
-from weir_lab.report.page.charts import LOOKS
+from weir_lab.report.numbers.stations import Usage
+from weir_lab.report.page.arranging import WHY, arrange
+from weir_lab.report.page.blocks import Figure, Section, Table, Text, Value
+from weir_lab.report.page.charts import LOOKS, Axis
 from weir_lab.report.sections.comparisons import over_servers
-from weir_lab.report.sections.comparisons.over_servers import crowd_points, crowd_table
+from weir_lab.report.sections.comparisons.over_servers import crowd_points, crowd_table, spent_blocks, spent_points
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 QUOTA = 0.36
 TASK = cast(
-    "Any", SimpleNamespace(spec=SimpleNamespace(name="maximum"), margins=SimpleNamespace(maximum=5.0), fewer=())
+    "Any",
+    SimpleNamespace(
+        spec=SimpleNamespace(name="maximum", redraws={}),
+        margins=SimpleNamespace(maximum=5.0),
+        fewer=(),
+        sweeps=(),
+        beside=(),
+    ),
 )
+SWEEP = cast("Any", SimpleNamespace(links_built=False))
+AXIS = Axis("Clients (connections)")
 FEW, MANY = {72: 15_000.0, 216: 17_500.0, 648: 15_000.0}, {72: 14_000.0, 216: 13_000.0, 648: 7_000.0}
 
 
@@ -57,11 +69,13 @@ def line(readers: int, rates: Mapping[int, float], servers: int = 5) -> Series:
         )
         for clients, rate in rates.items()
     ]
-    return Series("reads", f"{readers} readers", LOOKS[0], tuple(cells), cast("Any", None))
+    return Series("reads", f"{readers} readers", LOOKS[0], tuple(cells), SWEEP)
 
 
 def used(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
     monkeypatch.setattr(over_servers, "quota_shares", lambda _run: {"proxy": share})
+    stations = [Usage("proxy CPU quotas", share, "0.36 CPUs"), Usage("readers", 0.99, "each is held", holds=True)]
+    monkeypatch.setattr(over_servers, "usages", lambda _cell, _links: stations)
 
 
 def test_what_more_threads_and_clients_cost_is_said_where_quotas_are_full(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,11 +90,13 @@ def test_what_more_threads_and_clients_cost_is_said_where_quotas_are_full(monkey
     found = crowd_table(TASK, lines)
     assert isinstance(found, Table)
     assert [row[1] for row in found.rows] == [
+        "72 to 648 clients with 16 readers per server",
         "16 to 64 readers per server at 216 clients",
         "72 to 648 clients with 64 readers per server",
     ]
-    change, cost = (cast("Value", found.rows[0][place]).value for place in (4, 7))
-    assert (1.0 + change / 100.0) * (1.0 + cost / 100.0) == pytest.approx(1.0)
+    for row in found.rows:
+        change, cost = (cast("Value", row[place]).value for place in (4, 7))
+        assert (1.0 + change / 100.0) * (1.0 + cost / 100.0) == pytest.approx(1.0)
 
 
 def test_nothing_is_said_where_quotas_have_room_or_throughput_does_not_fall(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,6 +111,91 @@ def test_nothing_is_said_where_quotas_have_room_or_throughput_does_not_fall(monk
     assert [one.partition(":")[0] for one in crowd_points(TASK, [lines[0], other])][:1] == [
         "Reads, from 72 to 648 clients with 64 readers per server"
     ]
+
+
+def test_what_a_request_costs_is_drawn_where_the_proxies_quotas_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """“What a request costs more in the proxy is what is lost” stood on two pages, and no figure had what it costs."""
+    used(monkeypatch, 0.96)
+    lines = [line(16, FEW), line(64, MANY)]
+    made, table = spent_blocks(TASK, lines, lines, lambda _: AXIS)
+    assert isinstance(made, Figure)
+    assert isinstance(table, Table)
+    (panel,) = made.panels
+    assert [(one.name, len(one.marks)) for one in panel.lines] == [("16 readers", 3), ("64 readers", 3)]
+    assert "n = 4 runs per point; bars are 95 % intervals" in made.method
+    cells = [(one, cell) for one in lines for cell in one.cells]
+    marks = [mark for one in panel.lines for mark in one.marks]
+    assert len(table.rows) == len(cells) == len(marks)
+    for row, mark, (one, cell) in zip(table.rows, marks, cells, strict=True):
+        rates = cell.throughputs
+        cost, allowed, measured, share, runs = (cast("Value", entry) for entry in row[3:])
+        assert (row[1], mark.x) == (one.name, cell.settings.clients)
+        # The stand-ins spend the same CPU time in each second, so that a request costs that over their rate.
+        assert cost.value == pytest.approx(sum(1e6 * QUOTA / rate for rate in rates) / len(rates))
+        assert (mark.y, mark.low, mark.high) == pytest.approx((cost.value, cost.low, cost.high))
+        assert measured.value == pytest.approx(sum(rates) / len(rates))
+        assert allowed.value == pytest.approx(measured.value / 0.96)
+        assert 1e-6 * cost.value * allowed.value == pytest.approx(QUOTA / 0.96, rel=1e-4)
+        assert (share.text, runs.text) == ("96", "4")
+    assert "Their CPU quotas are 0.38 CPUs in all." in made.method
+
+
+def test_the_sentence_of_what_a_request_costs_has_the_numbers_of_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    used(monkeypatch, 1.0)
+    lines = [line(16, {18: 4_000.0, **FEW}), line(32, {18: 4_000.0, 216: 16_000.0}), line(64, {18: 3_900.0, **MANY})]
+    # With the least at the most readers no fall is left to be said beside it.
+    (said,) = spent_points(TASK, lines)
+    assert said.startswith("Reads: at the ")
+    assert (
+        "(16 readers, 216 clients) a request takes 20.6 µs of CPU time in the proxies, and 100 % of their CPU" in said
+    )
+    assert "From 18 to 648 clients with 16 readers per server that time changes by −73.3 %, 95 % interval" in said
+    assert ", from 90.0 to 24.0 µs." in said
+    blocks = [*spent_blocks(TASK, lines, lines, lambda _: AXIS), crowd_table(TASK, lines)]
+    entries = [entry for one in blocks if isinstance(one, Table) for row in one.rows for entry in row]
+    written = " ".join(entry.text if isinstance(entry, Value) else str(entry) for entry in entries).replace("+", "")
+    for number in re.findall(r"−?\d[\d,]*\.?\d*", said.replace("95 % interval", "")):
+        assert number in written, number
+    # From the best crew to the largest is said already, where throughput falls between them.
+    assert "readers per server at 216 clients" not in said
+    assert crowd_points(TASK, lines)[0].startswith("Reads, from 16 to 64 readers per server at 216 clients: ")
+
+
+def test_fewer_readers_than_the_best_are_where_the_step_to_the_most_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    used(monkeypatch, 1.0)
+    (said,) = spent_points(TASK, [line(1, {72: 2_000.0, 216: 2_100.0}), line(16, FEW), line(64, MANY)])
+    assert " From 1 to 64 readers per server at 216 clients that time changes by −83.8 %, 95 % interval" in said
+    assert ", from 171.4 to 27.7 µs." in said
+
+
+def test_where_something_else_limits_and_with_one_number_of_readers_there_is_no_such_figure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """S3 and S5 have quotas with room: their links and workers limit."""
+    lines = [line(16, FEW), line(64, MANY)]
+    used(monkeypatch, 1.0)
+    assert spent_blocks(TASK, lines[:1], lines[:1], lambda _: AXIS) == []
+    assert spent_points(TASK, lines[:1]) == []
+    used(monkeypatch, 0.6)
+    assert spent_blocks(TASK, lines, lines, lambda _: AXIS) == []
+    assert spent_points(TASK, lines) == []
+    used(monkeypatch, 0.95)
+    links = [Usage("server uplinks", 0.99, "by payload"), Usage("proxy CPU quotas", 0.95, "0.36 CPUs")]
+    monkeypatch.setattr(over_servers, "usages", lambda _cell, _links: links)
+    assert spent_blocks(TASK, lines, lines, lambda _: AXIS) == []
+
+
+def test_the_figure_stands_below_the_paragraph_that_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was to stand where the page says what limits, and not among further evidence."""
+    used(monkeypatch, 1.0)
+    lines = [line(16, FEW), line(64, MANY)]
+    figure, table = spent_blocks(TASK, lines, lines, lambda _: AXIS)
+    answer, why = Text("What the data say:", ("Something.",)), Text(WHY, ("The proxy CPU quotas limit.",))
+    section = Section("maximum", "Maximum", "What?", "This.", blocks=(answer, figure, table, why))
+    found = arrange(section)
+    assert found.answer == (answer,)
+    assert found.why == (why, figure, table)
+    assert found.evidence == found.more == ()
 
 
 def test_means_of_unlike_blocks_are_brought_to_equal_ones() -> None:

@@ -23,7 +23,8 @@ FIGURES_OPEN_MAX = 3
 _DATA = "-data"
 # Figures that answer most questions of such a section, by the last part of their name; then those that come first.
 _FIRST = ("throughput", "response", "stages")
-_CONFIRMING = "-confirming"
+# By the last part of its name, what stands below the paragraph that says what limits: runs that confirm it, and the CPU time of a request.
+_BELOW_WHY = ("-confirming", "-proxy-cpu", "-proxy-cpu-cells")
 
 
 @dataclass(frozen=True)
@@ -51,12 +52,12 @@ _COUNTED: tuple[tuple[type[Figure | Table], str], ...] = ((Figure, "figure"), (T
 
 
 def arrange(section: Section) -> Arranged:
-    """Sentences first, then why, then the main table and at most three figures; all else is more evidence.
+    """Sentences first, then why with what shows it, then the main table and at most three figures; all else is more evidence.
 
     Left out are tables of what a figure draws: the data link below it has the same numbers, and so have its marks.
     """
     blocks = section.blocks
-    why = tuple(one for one in blocks if _is_why(one))
+    why = tuple(sorted((one for one in blocks if _is_why(one)), key=lambda one: not isinstance(one, Text)))
     answer = tuple(one for one in blocks if isinstance(one, Text) and not one.note and one not in why)
     rest = [one for one in blocks if one not in why and one not in answer and not _is_repeated(one)]
     open_ = _main_table(rest) + _chosen(section.name, [one for one in rest if isinstance(one, Figure)])
@@ -79,7 +80,7 @@ def ordered(section: Section) -> tuple[Block, ...]:
 def _is_why(block: Block) -> bool:
     if isinstance(block, Text):
         return block.text == WHY
-    return isinstance(block, Table) and block.name.endswith(_CONFIRMING)
+    return block.name.endswith(_BELOW_WHY)
 
 
 def _is_repeated(block: Block) -> bool:

@@ -38,7 +38,7 @@ from weir_lab.report.page.charts import LOOKS, Axis, Bar, Line, Mark, Panel
 from weir_lab.report.printed_times import distributions_beside, means_beside, quartiles_beside, stages_beside
 from weir_lab.report.sections.comparisons.drawn import alike_text, printed_lines
 from weir_lab.report.sections.comparisons.maxima import fewer_table, knee_of, knees_table, maxima_table, maximum_over
-from weir_lab.report.sections.comparisons.over_servers import crowd_points, crowd_table
+from weir_lab.report.sections.comparisons.over_servers import crowd_points, crowd_table, spent_blocks, spent_points
 from weir_lab.report.sections.comparisons.plateaus import names_text, stops_of
 from weir_lab.report.sections.comparisons.queued import queue_grows, queued
 from weir_lab.report.sections.comparisons.summaries import study_tables
@@ -79,8 +79,7 @@ def build(task: Task) -> list[Block]:
     if any(cell.settings.path is RequestPath.PROXY for one in own for cell in one.cells):
         figures += [_proxy_side(task, drawn_own), _queue_and_service(task, drawn_own), _queue_length(task, drawn_own)]
         figures += [_stages(task, drawn_own), stage_histograms(task, maximum_over(task, own))]
-    maxima = maxima_table(task, lines)
-    tables: list[Block | None] = [maxima, *study_tables(task)]
+    tables: list[Block | None] = [maxima_table(task, lines), *study_tables(task)]
     behind: list[Block | None] = [
         crowd_table(task, own),
         knees_table(task, own),
@@ -93,6 +92,7 @@ def build(task: Task) -> list[Block]:
     behind += [distributions_beside(task, cells)]
     return [
         *_sentences(task, own),
+        *spent_blocks(task, own, drawn_own, _axis),
         *with_tables([*tables, *figures, *behind, _log2(task, maximum_over(task, own))]),
     ]
 
@@ -508,7 +508,7 @@ def _stations(task: Task, lines: Sequence[Series]) -> Table:
 
 def _sentences(task: Task, lines: Sequence[Series]) -> list[Text]:
     points = [_stop_sentence(stop) for stop in stops_of(task)]
-    points += crowd_points(task, lines)
+    points += [*spent_points(task, lines), *crowd_points(task, lines)]
     points += [_beside_sentence(task, one) for one in series_of(task) if one.event]
     cells = [cell for one in lines for cell in one.cells]
     worst = max(cells, key=lambda cell: abs(_law(cell)))

@@ -3,6 +3,9 @@
 Where the proxies' quotas are full at both ends of a change, throughput is the quota over the CPU time of a request (utilization law). A
 change of the one is then a change of the other. Over servers: `servers_points`, `servers_table`. Over threads and clients, where throughput
 falls with them: `crowd_points`, `crowd_table`. Readers of the split engine are those of a server: more servers have more of them.
+
+Where the quotas limit the best series of a workload, and its series differ in their threads, a figure has the CPU time of a request in
+every cell, and a table what the quotas allow at that cost: `spent_blocks`, `spent_points`.
 """
 
 from __future__ import annotations
@@ -11,21 +14,33 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from weir_lab.design import Engine, RequestPath, Role
 from weir_lab.records.tables.quotas import quota_shares
+from weir_lab.report.common import by_workload, figure, level_value, line_over, method
 from weir_lab.report.numbers.comparing import change_between, throughput_of
-from weir_lab.report.numbers.stations import FULL
+from weir_lab.report.numbers.stations import CPU_QUOTAS, FULL, bottleneck, usages
 from weir_lab.report.page.blocks import Table, Value
+from weir_lab.report.page.charts import Axis, Panel
 from weir_lab.report.sections.comparisons.maxima import maximum_over
 from weir_lab.theory.units import change_text, count_text, number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from weir_lab.report.common import Series, Task
+    from weir_lab.report.numbers.maxima import Maximum
     from weir_lab.report.numbers.readings import CellReadings, Reading
-    from weir_lab.report.page.blocks import Entry
+    from weir_lab.report.page.blocks import Block, Entry
     from weir_lab.theory.linear import Change
 
-__all__ = ["crowd_points", "crowd_table", "readers_text", "servers_points", "servers_shown", "servers_table"]
+__all__ = [
+    "crowd_points",
+    "crowd_table",
+    "readers_text",
+    "servers_points",
+    "servers_shown",
+    "servers_table",
+    "spent_blocks",
+    "spent_points",
+]
 
 
 def readers_text(base: CellReadings, other: CellReadings) -> str:
@@ -133,9 +148,9 @@ def crowd_points(task: Task, lines: Sequence[Series]) -> list[str]:
 
 
 def crowd_table(task: Task, lines: Sequence[Series]) -> Table | None:
-    """The numbers of those sentences."""
+    """The numbers of those sentences, and of `spent_points`."""
     rows: list[tuple[Entry, ...]] = []
-    for one in _crowds(task, lines):
+    for one in [*(step for found in _limited(task, lines) for step in found.steps), *_crowds(task, lines)]:
         rates = [sum(cell.throughputs) / len(cell.runs) for cell in (one.found.few, one.found.many)]
         rows.append(
             (
@@ -147,9 +162,10 @@ def crowd_table(task: Task, lines: Sequence[Series]) -> Table | None:
         return None
     return Table(
         f"{task.spec.name}-crowds",
-        "Exploratory: what more threads and more clients cost where the proxies' CPU quotas are full, with 95 % intervals of each change "
-        "alone. The first cell is the maximum of its series, or its largest mean, too large by chance, as part of the fall may be. "
-        "CPU: the proxies' CPU time of a request.",
+        "Exploratory: what more threads and more clients cost where the proxies' CPU quotas limit, with 95 % intervals of each change "
+        "alone: from the fewest to the most that have two runs, and where throughput falls at full quotas. There the first cell is the "
+        "maximum of its series, or its largest mean, too large by chance, as part of the fall may be. CPU: the proxies' CPU time of a "
+        "request.",
         (
             "Workload",
             "From",
@@ -185,12 +201,10 @@ def _crowds(task: Task, lines: Sequence[Series]) -> list[_Crowd]:
         at = maximum_over(task, [best]).cell
         same = [cell for cell in _judged(crowded) if cell.settings.clients == at.settings.clients]
         if size < largest and same and _but_for_crew(at) == _but_for_crew(same[0]) and best.sweep is crowded.sweep:
-            clients = count_text(at.settings.clients, "client")
-            steps.append((workload, f"{size} to {largest} {_CREWS[_kind(crowded)]} at {clients}", at, same[0]))
+            steps.append((workload, _crew_ends(at, same[0]), at, same[0]))
         first, last = maximum_over(task, [crowded]).cell, _judged(crowded)[-1]
         if first.settings.clients < last.settings.clients:
-            step = f"{first.settings.clients:,} to {count_text(last.settings.clients, 'client')}"
-            steps.append((workload, f"{step} with {largest} {_CREWS[_kind(crowded)]}", first, last))
+            steps.append((workload, _client_ends(first, last), first, last))
     crowds = []
     for workload, ends, few, many in steps:
         # Of these two cells alone: at full quotas the one change follows from the other, if both come from the same runs in the same way.
@@ -215,16 +229,180 @@ def _but_for_crew(cell: CellReadings) -> dict[str, object]:
 _CREWS = {"readers": "readers per server", "workers": "workers"}
 
 
-def _kind(series: Series) -> str:
-    return "readers" if series.cells[0].settings.engine is Engine.SPLIT else "workers"
+def _crew_ends(few: CellReadings, many: CellReadings) -> str:
+    """``16 to 64 readers per server at 216 clients``."""
+    return f"{_crew_of(few)} to {_crew_of(many)} {_crews_name(many)} at {count_text(few.settings.clients, 'client')}"
+
+
+def _client_ends(few: CellReadings, many: CellReadings) -> str:
+    """``72 to 648 clients with 64 readers per server``."""
+    clients = f"{few.settings.clients:,} to {count_text(many.settings.clients, 'client')}"
+    return f"{clients} with {_crew_of(many)} {_crews_name(many)}"
+
+
+def _crews_name(cell: CellReadings) -> str:
+    return _CREWS["readers" if cell.settings.engine is Engine.SPLIT else "workers"]
 
 
 def _crew(series: Series) -> int | None:
+    """Of all cells of a series."""
+    return _crew_of(series.cells[0])
+
+
+def _crew_of(cell: CellReadings) -> int | None:
     """How many threads of a proxy serve requests; ``None`` for the event engine and without a proxy."""
-    settings = series.cells[0].settings
+    settings = cell.settings
     if settings.path is not RequestPath.PROXY:
         return None
     return settings.readers if settings.engine is Engine.SPLIT else settings.workers
+
+
+class _Limited(NamedTuple):
+    """A workload whose best series stops where the proxies' CPU quotas are full: all its series of that sweep, which differ in their crews.
+
+    ``steps`` go from the smallest crew to the largest at the clients of the maximum, and from the fewest clients to the most with its crew.
+    """
+
+    workload: str
+    lines: tuple[Series, ...]
+    best: Series
+    maximum: Maximum
+    steps: tuple[_Crowd, ...]
+
+
+def _limited(task: Task, lines: Sequence[Series]) -> list[_Limited]:
+    found = []
+    for workload, group in by_workload(lines).items():
+        crews = [one for one in group if one.over == "clients" and not one.event and _crew(one) is not None]
+        if not crews:
+            continue
+        best = max(crews, key=lambda one: maximum_over(task, [one]).cell.mean_throughput)
+        crews = [one for one in crews if one.sweep is best.sweep]
+        maximum = maximum_over(task, [best])
+        if len({_crew(one) for one in crews}) < 2 or not maximum.cell.of(_cpu_s):
+            continue
+        links = best.sweep.study.topology.built_links if best.sweep.links_built else None
+        if bottleneck(usages(maximum.cell, links), queue_grows=None).station != CPU_QUOTAS["proxy"]:
+            continue
+        found.append(_Limited(workload, tuple(crews), best, maximum, _steps(task, crews, best, maximum.cell)))
+    return found
+
+
+def _steps(task: Task, crews: Sequence[Series], best: Series, at: CellReadings) -> tuple[_Crowd, ...]:
+    """What `_crowds` has already is left out."""
+    there = [cell for one in crews for cell in _judged(one) if cell.settings.clients == at.settings.clients]
+    there = sorted(
+        (cell for cell in there if _but_for_crew(cell) == _but_for_crew(at)), key=lambda cell: _crew_of(cell) or 0
+    )
+    known = [(one.found.few, one.found.many) for one in _crowds(task, crews)]
+    steps: list[_Crowd] = []
+    for cells, words in ((there, _crew_ends), (_judged(best), _client_ends)):
+        if len(cells) > 1 and (cells[0], cells[-1]) not in known:
+            found = _between([cells[0], cells[-1]], cells[0], cells[-1])
+            steps += [_Crowd(best.workload, words(cells[0], cells[-1]), found)] if found is not None else []
+    return tuple(steps)
+
+
+def spent_points(task: Task, lines: Sequence[Series]) -> list[str]:
+    """A sentence for each workload that the proxies' CPU quotas limit: what a request costs there, and with fewer threads or clients."""
+    points = []
+    for one in _limited(task, lines):
+        cell = one.maximum.cell
+        spent, used = cell.of(_cpu_s), cell.of(_used)
+        what = "the maximum" if one.maximum.shown else "the largest mean"
+        where = f"{what} ({one.best.name}, {count_text(cell.settings.clients, 'client')})"
+        parts = [
+            f"{one.workload.capitalize()}: at {where} a request takes {number(1e6 * sum(spent) / len(spent), 1)} µs of CPU time in the "
+            f"proxies, and {number(100.0 * sum(used) / len(used), 0)} % of their CPU quotas are used",
+            *(f"From {step.ends} that time changes by {_spent_text(step.found)}" for step in one.steps),
+        ]
+        points.append(". ".join(parts) + ".")
+    return points
+
+
+def _spent_text(found: _Found) -> str:
+    return f"{change_text(found.cpu)}, from {' to '.join(number(one, 1) for one in found.spent_us)} µs"
+
+
+def spent_blocks(
+    task: Task, lines: Sequence[Series], drawn: Sequence[Series], axis_of: Callable[[Sequence[Series]], Axis]
+) -> list[Block]:
+    """A figure of the lines that are ``drawn``, CPU time of a request in the proxies, and a table of what their quotas allow at that cost.
+
+    Nothing where something else limits. `page.arranging` puts both below what says why, by their names.
+    """
+    limited = {one.workload: one for one in _limited(task, lines)}
+    shown = [one for one in drawn if one.workload in limited and not one.event and _crew(one) is not None]
+    panels = [
+        Panel(
+            workload,
+            axis_of(group),
+            Axis("CPU time of a request (µs)"),
+            tuple(line_over(one, _cpu_s, 1e6) for one in group),
+        )
+        for workload, group in by_workload(shown).items()
+    ]
+    quotas = [one.maximum.cell.of(_quota_cpus) for one in limited.values()]
+    rows: list[tuple[Entry, ...]] = [
+        (
+            workload,
+            one.name,
+            Value(cell.settings.clients),
+            level_value(cell, _cpu_s, 1e6, digits=1),
+            level_value(cell, _allowed, digits=0),
+            level_value(cell, throughput_of, digits=0),
+            Value(100.0 * sum(used) / len(used), digits=0) if (used := cell.of(_used)) else "–",
+            Value(len(cell.runs)),
+        )
+        for workload, found in limited.items()
+        for one in found.lines
+        for cell in one.cells
+    ]
+    if not rows:
+        return []
+    made = figure(
+        task,
+        "proxy-cpu",
+        "What a request costs the proxies in CPU time",
+        panels,
+        f"{method([cell for one in shown for cell in one.cells])} CPU time that the proxies used, over the requests that the clients got "
+        f"answered. Their CPU quotas are {' and '.join(dict.fromkeys(number(sum(one) / len(one), 2) for one in quotas))} CPUs in all.",
+    )
+    table = Table(
+        f"{task.spec.name}-proxy-cpu-cells",
+        "What the proxies' CPU quotas allow at the cost of a request: the quota over that cost, run by run, beside the throughput that was "
+        "measured. Where the quotas are full, both are the same, and a request that costs more is what lowers throughput. 95 % intervals "
+        "of each mean alone.",
+        (
+            "Workload",
+            "Series",
+            "Clients",
+            "CPU of a request (µs)",
+            "Quotas allow (requests/s)",
+            "Measured X (requests/s)",
+            "Quotas used (%)",
+            "Runs",
+        ),
+        tuple(rows),
+    )
+    return [table] if made is None else [made, table]
+
+
+def _used(run: Reading) -> float | None:
+    """Share of the proxies' CPU quotas; None where they have none, or nothing was used."""
+    return quota_shares(run.run).get("proxy") or None
+
+
+def _allowed(run: Reading) -> float | None:
+    """Requests per second that the quotas have CPU time for, at what a request costs in this run."""
+    used = _used(run)
+    return None if used is None else run.throughput / used
+
+
+def _quota_cpus(run: Reading) -> float | None:
+    """Of all proxies together."""
+    allowed, spent = _allowed(run), _cpu_s(run)
+    return None if allowed is None or spent is None else allowed * spent
 
 
 def _percent(change: Change) -> Value:
