@@ -49,11 +49,15 @@ def take_edge(
     yardstick: Yardstick,
     awake: Collection[int] = (),
 ) -> Edge:
-    """Read everything now; CPU time first. Processes that keep cores ``awake`` are as if the cores idled."""
+    """Read everything now; CPU time first, then threads. Processes that keep cores ``awake`` are as if the cores idled.
+
+    A generator goes some milliseconds after the measured phase, and its threads with it: they are read before all that takes longer.
+    """
     unix_ns, monotonic_ns = time.time_ns(), time.monotonic_ns()
     running = [one for members in roles.values() for one in members]
     role_ns = {role: sum(one.machine.cpu_ns(one.process) for one in members) for role, members in roles.items()}
     client_ns = {one.process.name: spent for one in clients if (spent := _cpu_ns(one)) is not None}
+    threads = _threads({Role.CLIENT: list(clients), **roles}) if is_here(testbed) else {}
     resident: dict[str, int] = {}
     for one in [*clients, *running]:
         held = _resident_bytes(one)
@@ -69,7 +73,7 @@ def take_edge(
         resident_bytes=resident,
         network=testbed.network(),
         pieces=yardstick.read(),
-        threads=_threads({**roles, Role.CLIENT: list(clients)}) if is_here(testbed) else {},
+        threads=threads,
         others_ns=others_ns({one.process.popen.pid for one in [*clients, *running]} | set(awake))
         if is_here(testbed)
         else None,
