@@ -15,11 +15,11 @@ from weir_lab.report.numbers.maxima import maximum_of, with_fewer
 from weir_lab.report.numbers.published import Printed
 from weir_lab.report.numbers.readings import CellReadings
 from weir_lab.report.numbers.stations import Bound
-from weir_lab.report.page.blocks import Table, Value
+from weir_lab.report.page.blocks import Value
 from weir_lab.report.sections.claims.contrasts import AtMaximum
 from weir_lab.report.sections.comparisons.maxima import _against, _further, _shown
 from weir_lab.report.sections.comparisons.plateaus import ends_text, names_text
-from weir_lab.report.sets.results import CHANGED, _by_section, _Found, confirmed_text
+from weir_lab.report.sets.results import _by_section, _Found
 from weir_lab.theory.linear import Estimate, Within
 
 if TYPE_CHECKING:
@@ -247,53 +247,6 @@ def test_where_one_station_limits_everything_throughputs_are_reported_by_section
     assert reported == (
         "stop at 15,254–19,940 requests/s, all where the proxy CPU quotas limit (15,254–19,940 in “Coarse”, some of them largest means; "
         "17,686 in “Fine”)"
-    )
-
-
-def test_the_summary_says_what_runs_with_a_changed_station_have_shown() -> None:
-    def section(title: str, **verdicts: str) -> Any:
-        conclusions = {f"{CHANGED}{name.replace('_', ' ')}": verdict for name, verdict in verdicts.items()}
-        rows = (("twice the workers (64 to 128)", "writes"), ("twice the server uplinks", "reads"))
-        blocks = (Table("one-confirming", "Runs of ours", ("Changed", "At"), rows),) if title == "Two" else ()
-        return SimpleNamespace(
-            title=title, conclusions={"knee of reads": "between N = 2 and N = 6"} | conclusions, blocks=blocks
-        )
-
-    assert confirmed_text([section("One"), section("Two")]) == ""
-    said = confirmed_text(
-        [
-            section("One", twice_the_server_uplinks="confirmed", twice_the_workers="cannot tell"),
-            section("Two", twice_the_server_uplinks="confirmed", twice_the_workers="not confirmed"),
-            section("Three", half_the_client_uplinks="no data"),
-        ]
-    )
-    # Nothing is said to have been tried of which there are no runs. Where 8 workers limit, 64 to 128 of them show nothing.
-    assert said == (
-        "That a station limits was tried with runs of ours in which it alone was changed: twice the server uplinks, confirmed in “One” and "
-        "“Two”; twice the workers, not decided in “One”, not confirmed in “Two” (64 to 128)."
-    )
-
-
-def test_a_station_that_does_not_limit_is_a_control_in_the_summary_and_no_failed_confirmation() -> None:
-    """“Twice the workers, not confirmed” was read as a confirmation that failed, where links limit and more workers have to do nothing."""
-
-    def section(title: str, *rows: tuple[str, str]) -> Any:
-        table = Table("one-confirming", "Runs of ours", ("Changed", "Limits there"), rows)
-        return SimpleNamespace(
-            title=title, conclusions={f"{CHANGED}twice the workers": "not confirmed"}, blocks=(table,)
-        )
-
-    said = confirmed_text(
-        [
-            section("One", ("twice the workers (16 to 32)", "client uplinks"), ("twice the server uplinks", "workers")),
-            section("Full", ("twice the workers", "proxy uplinks")),
-            section("Few", ("twice the workers", "workers")),
-            section("Idle", ("twice the workers", "–")),
-        ]
-    )
-    assert said.endswith(
-        ": twice the workers, less of a change than if they limited, as it has to be, in “One” (16 to 32; the client uplinks limit "
-        "there) and “Full” (the proxy uplinks limit there), not confirmed in “Few” and “Idle”."
     )
 
 

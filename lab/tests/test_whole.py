@@ -112,7 +112,10 @@ def test_the_summary_begins_with_where_each_workload_stops_and_the_others_open_o
     # “A night has hours for some 350 runs” stood over runs that two hours had sufficed for.
     assert re.search(r" each, made within \S+ (minutes|hours|days), on the testbed", report.limits[0])
     assert re.search(r"; \d+ of \d+ attempts \(\d+ %\) failed a gate and (is|are) left out", report.limits[0])
-    assert "Baseline" in [one.partition(":")[0] for one in report.details]
+    # Where series stop stands in the table of limits, and in no line beside it.
+    assert "Baseline" not in [one.partition(":")[0] for one in report.details]
+    assert report.limiting is not None
+    assert "Baseline" in [row[0] for row in report.limiting.rows]
     page = unescape((folder / "small.html").read_text())
     opened = re.search(r'<details class="kept"><summary>What else was found</summary>(.*?)</details>', page, re.DOTALL)
     assert opened is not None

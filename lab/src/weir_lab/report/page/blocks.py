@@ -217,9 +217,10 @@ class Section:
 class Report:
     """One sweep, or a whole study.
 
-    First comes the answer: ``summary`` with at most five sentences, or, of one sweep, ``answer`` with three. ``limits`` say what limits
-    it and what to mind, under a title that says which; ``doubts`` what its intervals may not hold. Question, hypothesis and ``under``
-    follow; ``details`` and the ``basis`` of the intervals open on demand. ``findings_text`` says how findings were judged.
+    First comes the answer: ``summary`` with at most five sentences, or, of one sweep, ``answer`` with three. ``limiting`` has what limits
+    in each section. ``limits`` say what limits it and what to mind, under a title that says which; ``doubts`` what its intervals may not
+    hold. Question, hypothesis and ``under`` follow; ``details`` and the ``basis`` of the intervals open on demand. ``findings_text`` says
+    how findings were judged.
     ``steps`` say how to make the page again, each with its command.
     """
 
@@ -243,6 +244,7 @@ class Report:
     hypothesis: str = ""
     steps: tuple[tuple[str, str], ...] = ()
     findings_text: str = ""
+    limiting: Table | None = None
     of_earlier: bool = True
     """Whether an earlier study concluded what is judged; else it was claimed by us, before there were data."""
     intervals: str = (

@@ -58,9 +58,11 @@ def html_page(report: Report, data_folder: str = "") -> str:
     arranged = [arrange(one) if report.summary else Arranged(evidence=one.blocks) for one in report.sections]
     numbers = _Numbers(arranged, data_folder)
     tables = [block for section in report.sections for block in section.blocks if isinstance(block, Table)]
+    tables += [report.limiting] if report.limiting is not None else []
     page = environment.from_string(template).render(
         report=report,
         reasons={one.name: _reasons(one) for one in report.sections},
+        limiting=_html_table(report.limiting) if report.limiting is not None else "",
         sections=[(one, _Parts.of(parts, numbers)) for one, parts in zip(report.sections, arranged, strict=True)],
         verdicts=_VERDICTS,
         expected=_EXPECTED,
@@ -80,6 +82,7 @@ def html_page(report: Report, data_folder: str = "") -> str:
 def markdown_page(report: Report) -> str:
     """The same without drawings: tables and sentences, figures as their captions and numbers."""
     out = [f"# {report.title}", "", report.about, "", "## Summary", "", *(f"- {line}" for line in report.summary), ""]
+    out += _markdown(report.limiting) if report.limiting is not None else []
     if report.limits:
         out += [f"**{report.limits_title}:** {' '.join(report.limits)}", ""]
     if report.details:

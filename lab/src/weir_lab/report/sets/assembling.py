@@ -32,6 +32,7 @@ from weir_lab.report.sections.claims import (
     Held,
     Weighed,
     confirm_set,
+    explained_of,
     judge_set,
     what_limits,
     with_expected,
@@ -42,8 +43,9 @@ from weir_lab.report.sets.quotas import quota_check, quota_limits
 from weir_lab.report.sets.results import (
     CHANGED,
     again_blocks,
-    confirmed_text,
     in_part_text,
+    is_in_limits,
+    limits_table,
     results_of,
     single_text,
     stopped_text,
@@ -58,11 +60,12 @@ if TYPE_CHECKING:
 
     from weir_lab.design.whole.sets import SectionSpec, StudySet
     from weir_lab.records.places import TestbedRecord
-    from weir_lab.report.page.blocks import Block, Finding
+    from weir_lab.report.page.blocks import Block, Finding, Table
+    from weir_lab.report.sections.claims import Explained
 
 __all__ = ["Sources", "assemble", "facts_of"]
 
-# Results of each workload, what else was found, and how many conclusions hold; what runs with a changed station say is one more.
+# Results of each workload, what else was found, and how many conclusions hold.
 _SUMMARY_MAX = 5
 _RESULTS_MAX = 3
 # Whose design a file of ours has.
@@ -134,7 +137,7 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
         _section(study_set, spec, readings, sources, known[0] if known else None, pace) for spec in study_set.sections
     ]
     checks = [check for *_, task in parts if task is not None and (check := quota_check(study_set, task)) is not None]
-    sections = _judged(study_set, parts, readings, sources)
+    sections, limiting = _judged(study_set, parts, readings, sources)
     if strict:
         absent = [f"{section.title}: {section.missing}" for section, *_ in sections if section.missing]
         if absent:
@@ -143,7 +146,8 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
     with_event = [one for (_, event), one in readings.items() if event]
     system = system_section(own, study_set.lacks, study_set.added, with_event)
     whole = (*([system] if system is not None else []), *(section for section, *_ in sections), terms_section())
-    lines = {section.name: line for section, line in sections if line}
+    in_limits = {section.name for section, _, task in parts if task is not None and is_in_limits(task)}
+    lines = {section.name: line for section, line in sections if line and section.name not in in_limits}
     if not any(section.runs for section in whole):
         raise ReportError(
             f"{sources.root}: no runs of {study_set.name} here. Make them with `weir-lab study {study_set.name}`."
@@ -163,6 +167,7 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
             file + (" (event engine)" if event else ""): sweep_folder(sources.root, file, event=event).name
             for file, event in readings
         },
+        limiting=limiting,
         under=f"Pace {pace}, testbed {testbed},",
         limits_title=TRUST,
         limits=(
@@ -294,8 +299,8 @@ def _judged(
     parts: Sequence[tuple[Section, str, Task | None]],
     readings: Mapping[tuple[str, bool], SweepReadings],
     sources: Sources,
-) -> list[tuple[Section, str]]:
-    """With the conclusions and expectations of all sections, which are judged together, and with what was changed to confirm them."""
+) -> tuple[list[tuple[Section, str]], Table | None]:
+    """With conclusions and expectations, which are judged together, and with what was changed to confirm them; and all limits."""
     places = list(zip(study_set.sections, parts, strict=True))
     held = [
         Held(one, task, section.missing)
@@ -309,6 +314,7 @@ def _judged(
     confirmed = iter(confirm_set(changes))
     judged = []
     earlier: list[Task] = []
+    limiting: list[tuple[str, list[Explained]]] = []
     for spec, (section, line, task) in places:
         findings = tuple(next(found) for _ in spec.claims)
         expectations = tuple(
@@ -316,7 +322,10 @@ def _judged(
             for hypothesis, one in zip(spec.hypotheses, itertools.islice(found, len(spec.hypotheses)), strict=True)
         )
         own = [next(confirmed) for _ in spec.more]
-        shown = what_limits(task, own) if task is not None and section.blocks else []
+        shown: list[Block] = []
+        if task is not None and section.blocks:
+            limiting.append((section.title, explained_of(task, own)))
+            shown = what_limits(task, own, limiting[-1][1])
         more = [readings[one.file, False] for one in spec.more if (one.file, False) in readings]
         cost = []
         if task is not None and section.blocks:
@@ -337,7 +346,7 @@ def _judged(
                 line,
             )
         )
-    return judged
+    return judged, limits_table(limiting)
 
 
 def _key(sources: Sources, sweep: SweepReadings) -> str:
@@ -417,8 +426,7 @@ def _summary(
         rank[name] = (earlier[kinds[name]], _WEIGHT.index(kinds[name]))
         earlier[kinds[name]] += 1
     findings = [finding for section in sections for finding in section.findings]
-    tried = [text] if (text := confirmed_text(sections)) else []
-    last = [*tried]
+    last = []
     if findings:
         counted = Counter(finding.verdict for finding in findings)
         verbs = {
@@ -439,7 +447,7 @@ def _summary(
         )
         last.append(f"Of {those} {reported}{_not_so(findings)}.{in_part_text(findings)}")
     first = results[:_RESULTS_MAX]
-    kept = sorted(rank, key=lambda name: rank[name])[: max(0, _SUMMARY_MAX + len(tried) - len(first) - len(last))]
+    kept = sorted(rank, key=lambda name: rank[name])[: max(0, _SUMMARY_MAX - len(first) - len(last))]
     others: tuple[str, ...] = (
         *results[_RESULTS_MAX:],
         *(line for name, line in lines.items() if name not in kept),

@@ -12,8 +12,7 @@ from weir_lab.report.common import cell_words, level_value
 from weir_lab.report.numbers.comparing import level_of, response_of, throughput_of
 from weir_lab.report.numbers.maxima import listed
 from weir_lab.report.page.blocks import Table, Text, Value
-from weir_lab.report.sections.claims.asked import CANNOT_TELL, HOLDS, NO_DATA, THE_OTHER_WAY
-from weir_lab.report.sections.claims.confirming import CONFIRMED, NOT_CONFIRMED, limits_text, tried_text
+from weir_lab.report.sections.claims.asked import HOLDS, THE_OTHER_WAY
 from weir_lab.report.sections.comparisons.maxima import but_clients
 from weir_lab.report.sections.comparisons.plateaus import ends_text, stops_of
 from weir_lab.theory.units import count_text, rate
@@ -23,22 +22,23 @@ if TYPE_CHECKING:
 
     from weir_lab.report.common import Task
     from weir_lab.report.numbers.readings import CellReadings, Reading
-    from weir_lab.report.page.blocks import Block, Entry, Finding, Section
+    from weir_lab.report.page.blocks import Block, Entry, Finding
+    from weir_lab.report.sections.claims import Explained
     from weir_lab.report.sections.comparisons.plateaus import Stop
 
-__all__ = ["CHANGED", "again_blocks", "confirmed_text", "in_part_text", "results_of", "single_text", "stopped_text"]
+__all__ = [
+    "CHANGED",
+    "again_blocks",
+    "in_part_text",
+    "is_in_limits",
+    "limits_table",
+    "results_of",
+    "single_text",
+    "stopped_text",
+]
 
 CHANGED = "runs with "
 """Before what was changed, among a section's conclusions."""
-# A station that is not the one that limits is a control: that more of it does less is no failed confirmation.
-_CONTROL = "less of a change than if they limited, as it has to be,"
-_SAID = {
-    CONFIRMED: CONFIRMED,
-    NOT_CONFIRMED: NOT_CONFIRMED,
-    CANNOT_TELL: "not decided",
-    _CONTROL: _CONTROL,
-}
-
 # Kinds of sections that have stops.
 _RESULT_KINDS = ("clients", "beside")
 # Kinds in which one run is not the plan for a cell.
@@ -47,6 +47,8 @@ _REPEATED = (*_RESULT_KINDS, "replication", "writes", "multigets", "effects")
 _GROUPS_MAX = 2
 # What a series of direct access is called.
 _DIRECTLY = "direct"
+# What nothing is known of, in a table.
+_NONE = "–"
 # Sections with cells of one run that are named.
 _NAMED_MAX = 4
 
@@ -167,29 +169,51 @@ def _part(group: Sequence[_Found], order: Sequence[_Found]) -> str:
     return f"{ends_text(min(ends), max(ends))} requests/s {where} ({'; '.join(named)})"
 
 
-def confirmed_text(sections: Sequence[Section]) -> str:
-    """``…: twice the workers, not confirmed in “One proxy” (64 to 128); half …``: what runs said in which one station was changed.
+def is_in_limits(task: Task) -> bool:
+    """Whether the table of limits has all that a line of this section would say: where its series stop, and what limits them."""
+    return task.spec.kind == "clients" and all(stop.shown for stop in stops_of(task))
 
-    Where another station limits, that it is *not confirmed* is as it has to be, and said so.
-    """
-    found: dict[str, dict[str, list[str]]] = {}
-    for section in sections:
-        for name, verdict in section.conclusions.items():
-            if name.startswith(CHANGED) and verdict != NO_DATA:
-                changed = name.removeprefix(CHANGED)
-                tried = tried_text(section.blocks, changed)
-                other = limits_text(section.blocks, changed) if verdict == NOT_CONFIRMED else ""
-                if other:
-                    tried = f" ({f'{tried[2:-1]}; ' if tried else ''}the {other} limit there)"
-                said = _CONTROL if other else verdict
-                found.setdefault(changed, {}).setdefault(said, []).append(f"“{section.title}”{tried}")
-    if not found:
-        return ""
-    parts = [
-        f"{changed}, {', '.join(f'{_SAID[verdict]} in {listed(titles)}' for verdict, titles in by_verdict.items())}"
-        for changed, by_verdict in found.items()
-    ]
-    return f"That a station limits was tried with runs of ours in which it alone was changed: {'; '.join(parts)}."
+
+def limits_table(parts: Sequence[tuple[str, Sequence[Explained]]]) -> Table | None:
+    """What limits each place that a section of this title explains, of the values of its paragraph; None where nothing is explained."""
+    rows = tuple(_limits_row(title, one) for title, explained in parts for one in explained)
+    if not rows:
+        return None
+    return Table(
+        "limits",
+        "What limits, for all that a section explains: the fullest station, its use, and as second sign where a request's time grows with "
+        "the clients. Then what throughput did in our runs in which that station alone was changed, and "
+        "which would be full next with twice of it, by a fitted model. Series that stop alike have the clients and throughput of one.",
+        (
+            "Section",
+            "Requests",
+            "Clients",
+            "X (requests/s)",
+            "Limits",
+            "Used (%)",
+            "Second sign",
+            "Changed alone",
+            "Next",
+        ),
+        rows,
+    )
+
+
+def _limits_row(title: str, one: Explained) -> tuple[Entry, ...]:
+    station = one.usage.station if one.usage is not None else ""
+    fullest = f", the fullest: {station}" if station else ""
+    tried = [at.short for at in one.tried if one.limits and at.more.changes == station]
+    return (
+        title,
+        f"{one.name}{'' if one.shown else ', largest mean'}",
+        Value(one.cell.settings.clients),
+        level_value(one.cell, throughput_of, digits=0),
+        station if one.limits else f"cannot tell{fullest}",
+        Value(100.0 * one.usage.share, digits=0) if one.usage is not None else _NONE,
+        one.sign.short,
+        "; ".join(tried) or one.inside or _NONE,
+        one.then or _NONE,
+    )
 
 
 def in_part_text(findings: Sequence[Finding]) -> str:

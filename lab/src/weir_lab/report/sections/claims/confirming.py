@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from weir_lab.design.whole.sets import More
     from weir_lab.report.common import Task
     from weir_lab.report.numbers.readings import SweepReadings
-    from weir_lab.report.page.blocks import Block, Entry
+    from weir_lab.report.page.blocks import Entry
 
 __all__ = [
     "CONFIRMED",
@@ -38,9 +38,7 @@ __all__ = [
     "Weighed",
     "confirm_set",
     "confirming_table",
-    "limits_text",
     "pairs_of",
-    "tried_text",
 ]
 
 CONFIRMED, NOT_CONFIRMED = "confirmed", "not confirmed"
@@ -80,8 +78,17 @@ class Confirmed:
     @property
     def changed_text(self) -> str:
         """``twice the server uplinks``, ``half the proxy CPU quotas``."""
-        words = {2.0: "twice", 0.5: "half"}
-        return f"{words.get(self.more.times, f'{self.more.times:g} times')} the {self.more.changes}"
+        return f"{self._times_text} the {self.more.changes}"
+
+    @property
+    def short(self) -> str:
+        """``half: −50.0 %, confirmed``, for a table that names the station."""
+        change = f" {_middle(self.estimate)} %," if self.estimate is not None else ""
+        return f"{self._times_text}:{change} {self.verdict}"
+
+    @property
+    def _times_text(self) -> str:
+        return {2.0: "twice", 0.5: "half"}.get(self.more.times, f"{self.more.times:g} times")
 
     @property
     def levels_text(self) -> str:
@@ -193,29 +200,6 @@ def confirming_table(
     )
 
 
-def tried_text(blocks: Sequence[Block], changed: str) -> str:
-    """The levels that stand in a section's table beside what was changed: `` (64 to 128)``; empty where no setting was."""
-    firsts = [str(row[0]) for table in _tables(blocks) for row in table.rows]
-    return next((one.removeprefix(changed) for one in firsts if one.startswith(f"{changed} (")), "")
-
-
-def limits_text(blocks: Sequence[Block], changed: str) -> str:
-    """``client uplinks``: what limits a section where this was changed, if that is another station in each row; else empty."""
-    found = [
-        str(row[table.columns.index(_THERE)])
-        for table in _tables(blocks)
-        if _THERE in table.columns
-        for row in table.rows
-        if row[0] == changed or str(row[0]).startswith(f"{changed} (")
-    ]
-    own = any(one == _NONE or changed.endswith(f" the {one}") for one in found)
-    return "" if own or not found else listed(list(dict.fromkeys(found)))
-
-
-def _tables(blocks: Sequence[Block]) -> list[Table]:
-    return [one for one in blocks if isinstance(one, Table) and one.name.endswith(_NAME)]
-
-
 def _also_differs(confirmed: Sequence[Confirmed]) -> str:
     """What was not the same beside the station, where the testbed knows: its loop that keeps cores awake took time from one of the two."""
     found: dict[str, list[str]] = {}
@@ -231,6 +215,11 @@ def _also_differs(confirmed: Sequence[Confirmed]) -> str:
         f"from the machines; in the {'changed' if which == 'unchanged' else 'unchanged'} ones it did not."
         for which, names in found.items()
     )
+
+
+def _middle(found: Estimate) -> str:
+    """A change in percent, as evidence has it."""
+    return signed_percent(100.0 * math.expm1(min(found.value, 700.0)))
 
 
 def _percent(found: Estimate) -> Value:

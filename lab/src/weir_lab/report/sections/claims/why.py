@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 from weir_lab.design import RequestPath, Role
 from weir_lab.design.whole.sets import DEFAULT_MARGINS
 from weir_lab.records.formats import STAGES
-from weir_lab.records.tables.quotas import quota_shares
 from weir_lab.report.common import by_workload, cell_words, level_text, series_of, workload_name
 from weir_lab.report.numbers.comparing import outside_of, response_of, throughput_of
 from weir_lab.report.numbers.maxima import maximum_of
@@ -29,6 +28,12 @@ from weir_lab.report.page.arranging import WHY
 from weir_lab.report.page.blocks import Text
 from weir_lab.report.sections.claims.asked import NO_DATA
 from weir_lab.report.sections.claims.confirming import CONFIRMED, NOT_CONFIRMED, confirming_table
+from weir_lab.report.sections.claims.signs import (
+    Explained,
+    Sign,
+    agreement,
+    part_name,
+)
 from weir_lab.report.sections.comparisons.plateaus import stops_of
 from weir_lab.report.sections.models.twice import misses, sentence, twice_at
 from weir_lab.theory.linear import Within
@@ -48,25 +53,10 @@ if TYPE_CHECKING:
     from weir_lab.report.sections.comparisons.plateaus import Stop
     from weir_lab.theory.fitting.devices import Twice
 
-__all__ = ["KINDS", "what_limits", "why"]
+__all__ = ["KINDS", "explained_of", "what_limits", "why"]
 
 KINDS = ("clients", "beside", "replication", "writes", "multigets", "overhead")
 """Kinds of sections in which a station is said to limit."""
-# Where time grows when a station is full: stages of the proxy, or outside of it.
-_GROWS = {
-    "client uplinks": {"outside"},
-    "proxy uplinks": {"backend", "send", "reply", "outside"},
-    "server uplinks": {"backend", "outside"},
-    "memcached threads": {"backend", "outside"},
-    "memcached CPU quotas": {"backend", "outside"},
-    "workers": {"queue"},
-    "readers": {"queue"},
-    "proxy threads": {"read", "dispatch", "queue", "outside"},
-    "proxy CPU quotas": set(STAGES) | {"outside"},
-    "network threads": {"read", "dispatch", "outside"},
-    "load generators": {"outside"},
-    "client CPU quotas": {"outside"},
-}
 # Of what is inside of a proxy, the setting has the name of the station.
 _INSIDE = ("workers", "readers")
 # With fewer cells a place has no range.
@@ -87,6 +77,8 @@ _OVER, _SAME = 1.1, 1.005
 _OFF = 0.1
 # Twice of a full station that brings less than this stands beside another limit that is as near.
 _LITTLE = 1.1
+# Where no time grows with the clients, in a table.
+_NO_SIGN = "none"
 # What stands before the name of a station that bounds.
 _WHERE_FULL = ", where the "
 # A station of which half was tried, and from where on its use is called all of the time.
@@ -95,7 +87,6 @@ _HALF, _ALL = 0.5, 0.995
 _ALPHA = 0.025
 # A request takes less of a CPU quota where there is more of it (S1 with half of the proxy's): a bound by its use rests on that it does not.
 _AS_NOW = ", if a request takes as much CPU time then"
-_CPU = {"client": "client CPU quotas", "proxy": "proxy CPU quotas", "server": "memcached CPU quotas"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +101,8 @@ class _Place:
     stop: Stop | None = None
     twice: str = ""
     """What the section's own series with twice of what is inside (workers, readers) says; empty where there is none."""
+    twice_short: str = ""
+    """Its change against this one, for a table."""
 
     @property
     def plateau(self) -> float | None:
@@ -117,22 +110,32 @@ class _Place:
         return self.stop.maximum.throughput if self.stop is not None and self.stop.shown else None
 
 
-def why(task: Task, confirmed: Sequence[Confirmed]) -> Text | None:
-    """The paragraph, a point for each distinct plateau; None for kinds of sections in which nothing is said to limit."""
+def explained_of(task: Task, confirmed: Sequence[Confirmed]) -> list[Explained]:
+    """A place for each distinct plateau, or for what was changed; none for kinds of sections in which nothing is said to limit."""
     if task.spec.kind not in KINDS:
-        return None
+        return []
     places = [(place, _own(place, confirmed)) for place in _places(task, confirmed)]
-    # What has no pair, for want of runs, is said once.
     without = [one for one in confirmed if not any(one in own for _, own in places)]
-    points = [_point(place, own, task.margins, without) for place, own in places]
-    points += [_said(one) for one in without]
+    return [_explained(place, own, task.margins, without) for place, own in places]
+
+
+def why(task: Task, confirmed: Sequence[Confirmed], explained: Sequence[Explained] | None = None) -> Text | None:
+    """The paragraph, a point for each distinct plateau; None for kinds of sections in which nothing is said to limit."""
+    found = explained_of(task, confirmed) if explained is None else explained
+    points = [one.text for one in found]
+    if task.spec.kind in KINDS:
+        # What has no pair, for want of runs, is said once.
+        points += [_said(one) for one in confirmed if not any(one in other.tried for other in found)]
     return Text(WHY, tuple(points)) if points else None
 
 
-def what_limits(task: Task, confirmed: Sequence[Confirmed]) -> list[Block]:
+def what_limits(task: Task, confirmed: Sequence[Confirmed], explained: Sequence[Explained]) -> list[Block]:
     """The paragraph, and the table of the runs in which a station was changed; where there are such."""
-    both = (why(task, confirmed), confirming_table(task.spec.name, confirmed, _limits_there(task, confirmed)))
-    return [one for one in both if one is not None]
+    found = (
+        why(task, confirmed, explained),
+        confirming_table(task.spec.name, confirmed, _limits_there(task, confirmed)),
+    )
+    return [one for one in found if one is not None]
 
 
 def _limits_there(task: Task, confirmed: Sequence[Confirmed]) -> dict[Pair, str]:
@@ -142,7 +145,7 @@ def _limits_there(task: Task, confirmed: Sequence[Confirmed]) -> dict[Pair, str]
     for pair in (pair for one in confirmed for pair in one.pairs if pair.base in sweeps):
         sweep = sweeps[pair.base]
         links = sweep.study.topology.built_links if sweep.links_built else None
-        stations = _stations(pair.base, usages(pair.base, links))
+        stations = usages(pair.base, links)
         busiest = _shown_by_runs(stations, [one for one in confirmed if any(at.base is pair.base for at in one.pairs)])
         found[pair] = bottleneck(stations, queue_grows=None).station or (busiest.station if busiest is not None else "")
     return found
@@ -195,15 +198,15 @@ def _stops(task: Task) -> list[_Place]:
         name = stop.workload if len([one for one in stops if one.workload == stop.workload]) == 1 else ""
         name = name or f"{stop.workload}, {stop.names}"
         cells = tuple(cell for one in stop.series for cell in one.cells)
-        found.append(_Place(name, stop.maximum.cell, cells, lead.sweep, curve, stop, _twice_inside(stop, stops)))
+        found.append(_Place(name, stop.maximum.cell, cells, lead.sweep, curve, stop, *_twice_inside(stop, stops)))
     return found
 
 
-def _twice_inside(stop: Stop, stops: Sequence[Stop]) -> str:
-    """``The section's own 16 workers, twice as many, have …``: another series of the section, and no run of ours."""
+def _twice_inside(stop: Stop, stops: Sequence[Stop]) -> tuple[str, str]:
+    """``The section's own 16 workers, twice as many, have …``: another series of the section, and no run of ours; and its change."""
     setting, own = stop.limit.station, stop.maximum.cell.settings
     if setting not in _INSIDE or getattr(own, setting) is None:
-        return ""
+        return "", ""
     wanted = 2 * getattr(own, setting)
     left_out = {setting, "clients", "clients_per_thread"}
     alike = own.model_dump(exclude=left_out)
@@ -211,14 +214,19 @@ def _twice_inside(stop: Stop, stops: Sequence[Stop]) -> str:
         for one, maximum in zip(other.series, other.maxima, strict=True):
             settings = maximum.cell.settings
             if getattr(settings, setting) == wanted and settings.model_dump(exclude=left_out) == alike:
-                return f"The section's own {one.name}, twice as many, {_reached(stop, one, maximum)}."
-    return ""
+                said = f"The section's own {one.name}, twice as many, {_reached(stop, one, maximum)}."
+                return said, f"twice: {_gain(stop, maximum)} %, in the section itself"
+    return "", ""
+
+
+def _gain(stop: Stop, maximum: Maximum) -> str:
+    """How far another maximum lies above that of a stop, in percent."""
+    return signed_percent(100.0 * (maximum.throughput / stop.maximum.throughput - 1.0))
 
 
 def _reached(stop: Stop, other: Series, maximum: Maximum) -> str:
     """``have 3,101 requests/s with the same clients (+53.0 %), and reach 3,472 with 48 (+69.6 %)``."""
-    base = stop.maximum.throughput
-    gain = signed_percent(100.0 * (maximum.throughput / base - 1.0))
+    gain = _gain(stop, maximum)
     clients = stop.maximum.cell.settings.clients
     alike = next((cell for cell in other.cells if cell.settings.clients == clients), None)
     if alike is None or alike is maximum.cell:
@@ -231,11 +239,14 @@ def _reached(stop: Stop, other: Series, maximum: Maximum) -> str:
     )
 
 
-def _point(place: _Place, confirmed: Sequence[Confirmed], margins: Margins, without: Sequence[Confirmed]) -> str:
+def _explained(
+    place: _Place, confirmed: Sequence[Confirmed], margins: Margins, without: Sequence[Confirmed]
+) -> Explained:
     cell = place.cell
     links = place.sweep.study.topology.built_links if place.sweep.links_built else None
-    stations = _stations(cell, usages(cell, links))
+    stations = usages(cell, links)
     limit = bottleneck(stations, queue_grows=None)
+    usage = _usage_of(limit, stations, confirmed)
     level = (
         f"{_two_runs(level_text(cell, throughput_of, digits=0))} requests/s, {level_text(cell, response_of, 1e3)} ms"
     )
@@ -243,8 +254,10 @@ def _point(place: _Place, confirmed: Sequence[Confirmed], margins: Margins, with
     spoken = f"{place.stop.lead.name}, " if place.stop is not None and len(place.stop.series) > 1 else ""
     at = "" if clients in place.name or spoken else f", {clients}"
     level = f"{spoken}{clients}: {level}" if spoken else level
+    sign = _sign(place, limit.station)
     said = [f"{place.name[:1].upper()}{place.name[1:]}{at} ({level}): {_limited(place, limit, stations, confirmed)}"]
-    said += [_second_sign(place, limit.station), _outside(cell)]
+    said += [sign.text, _outside(cell)]
+    then = ""
     if limit.station:
         own = next(one for one in stations if one.station == limit.station)
         sent = _sent_by_clients(place, own)
@@ -254,6 +267,8 @@ def _point(place: _Place, confirmed: Sequence[Confirmed], margins: Margins, with
         near = place.line is not None and _range_of(place.line) < _APART
         modelled = None if near else twice_at((place.sweep,), cell, margins, limit.station)
         said.append(_modelled(modelled, bound, cell.mean_throughput, margins, by_station=_WHERE_FULL in bounded))
+        if modelled is not None and _agrees(modelled, bound, cell.mean_throughput):
+            then = "the same" if modelled.fullest_then == modelled.station else modelled.fullest_then
     said.append(place.twice)
     said += [_said(one, limit.station, place) for one in confirmed]
     known = [one.more.changes for one in (*confirmed, *without)]
@@ -261,7 +276,25 @@ def _point(place: _Place, confirmed: Sequence[Confirmed], margins: Margins, with
         said.append("Not confirmed by a run of its own.")
     elif limit.station and limit.station not in known and not place.twice:
         said.append(f"There is no run of its own with more or less of the {limit.station}.")
-    return " ".join(one for one in said if one)
+    return Explained(
+        place.name,
+        cell,
+        usage if usage is not None else next(iter(stations), None),
+        usage is not None,
+        sign,
+        tuple(confirmed),
+        place.twice_short,
+        then,
+        place.stop is None or place.stop.shown,
+        " ".join(one for one in said if one),
+    )
+
+
+def _usage_of(limit: Limit, stations: Sequence[Usage], confirmed: Sequence[Confirmed]) -> Usage | None:
+    """The station that limits: one that is full, or that the runs in which it alone was changed show to limit; None where none does."""
+    if limit.station:
+        return next(one for one in stations if one.station == limit.station)
+    return _shown_by_runs(stations, confirmed)
 
 
 def _two_runs(level: str) -> str:
@@ -288,7 +321,7 @@ def _modelled(
         )
     if found.throughput_then_per_s > _OVER * bound:
         return ""
-    if found.throughput_then_per_s > _SAME * bound:
+    if not _agrees(found, bound, measured):
         above = signed_percent(100.0 * (found.throughput_then_per_s / bound - 1.0)).removeprefix("+")
         unknown = "; which station would be full then is not known" if by_station else ""
         return (
@@ -298,9 +331,15 @@ def _modelled(
     return sentence(found, misses(found, measured, margins))
 
 
+def _agrees(found: Twice, bound: float, measured: float) -> bool:
+    """Whether a model has what was measured, and no more than the bound allows, so that it is said what would be full then."""
+    near = abs(found.throughput_per_s / measured - 1.0) <= _OFF
+    return near and found.throughput_then_per_s <= _SAME * bound
+
+
 def _limited(place: _Place, limit: Limit, stations: Sequence[Usage], confirmed: Sequence[Confirmed]) -> str:
     """What limits; a station that is not full all of the time limits, too, where the run that changed it alone says so."""
-    busiest = _shown_by_runs(stations, confirmed)
+    busiest = _usage_of(limit, stations, confirmed)
     if limit.station or busiest is None:
         return limit.sentence
     return (
@@ -326,69 +365,54 @@ def _in_all(place: _Place, station: str) -> str:
     return f" Over {whole}{len(known)} cells {whose} they are used {ends}{at}."
 
 
-def _stations(cell: CellReadings, known: list[Usage]) -> list[Usage]:
-    """With the CPU quota of each tier as a station of its own, where it has one: threads share it, however many they are."""
-    found: dict[str, list[float]] = {}
-    for run in cell.runs:
-        for tier, share in quota_shares(run.run).items():
-            found.setdefault(tier, []).append(share)
-    named = {one.station for one in known}
-    own = [
-        Usage(_CPU[tier], sum(shares) / len(shares), "CPU time of what they may have")
-        for tier, shares in found.items()
-        if _CPU[tier] not in named
-    ]
-    return sorted([*known, *own], key=lambda usage: -usage.share)
-
-
 def _range_of(line: Series) -> float:
     """How many times as many clients its last cell has as its first."""
     return line.cells[-1].settings.clients / line.cells[0].settings.clients
 
 
+def _held_inside(cell: CellReadings) -> str:
+    """Workers or readers that are full; empty where none are."""
+    return next((one.station for one in usages(cell, None) if one.holds and one.share >= FULL), "")
+
+
 def _second_sign(place: _Place, station: str) -> str:
+    """`_sign` as a sentence."""
+    return _sign(place, station).text
+
+
+def _sign(place: _Place, station: str) -> Sign:
     """Which part of a request's time grows from the fewest clients to the most."""
     if place.line is None:
-        return "All cells have the same clients, so there is no second sign of it: no time that grows with them."
+        same = "All cells have the same clients, so there is no second sign of it: no time that grows with them."
+        return Sign(same, _NO_SIGN)
     first, last = place.line.cells[0], place.line.cells[-1]
     clients = _range_of(place.line)
     if clients < _APART:
-        return f"Clients differ too little, {first.settings.clients} to {last.settings.clients}, to see which time grows with them."
+        ends = f"{first.settings.clients} to {last.settings.clients}"
+        return Sign(f"Clients differ too little, {ends}, to see which time grows with them.", _NO_SIGN)
     times = last.mean_response_s / first.mean_response_s
     ends = f"{first.settings.clients} to {count_text(last.settings.clients, 'client')}"
     spoken = f"With {place.stop.lead.name}, from" if place.stop is not None and len(place.stop.series) > 1 else "From"
     grown = f"{spoken} {ends} ({number(clients, 0 if clients >= 10.0 else 1)} times) the response time "
     if not station and abs(times - 1.0) < _STAYS:
-        return f"{grown}changes by {signed_percent(100.0 * (times - 1.0))} % only: hardly anything waits."
+        hardly = f"{grown}changes by {signed_percent(100.0 * (times - 1.0))} % only: hardly anything waits."
+        return Sign(hardly, "hardly anything waits")
     grown += f"grows {number(times, 1)} times"
     parts = _growth(first, last)
     if not parts:
-        return (
-            f"{grown}; no proxy tells in which part."
-            if last.cell.settings.path.value == "proxy"
-            else f"{grown}; no stamp tells where, on the way or in the server."
-        )
+        proxied = last.cell.settings.path.value == "proxy"
+        where = "no proxy tells in which part." if proxied else "no stamp tells where, on the way or in the server."
+        return Sign(f"{grown}; {where}", "no stamps")
     most = max(parts, key=lambda name: parts[name])
     total = last.mean_response_s - first.mean_response_s
     if total <= 0.0 or parts[most] <= 0.0:
-        return f"{grown}: nothing waits longer with more clients."
-    share = f"{100.0 * parts[most] / total:.0f} % of the growth {_part_name(most)}"
-    expected = _GROWS.get(station)
-    if expected is None:
-        return f"{grown}, {share}."
-    held = next((one.station for one in usages(last, None) if one.holds and one.share >= FULL), "")
-    if held and most == "queue" and "backend" in expected:
-        agrees = f"which agrees with that: the {held} wait for the {station}, and requests for the {held}"
-        return f"{grown}, {share}, {agrees}.{_last_series(place, most)}{_both_ways(place, station)}"
-    if expected >= set(parts):
-        # Every part may grow, so that none speaks for the station or against it.
-        return f"{grown}, {share}.{_last_series(place, most)}"
-    agrees = "which agrees with that" if most in expected else "which does not agree: another place may limit"
-    return f"{grown}, {share}, {agrees}.{_last_series(place, most)}{_both_ways(place, station)}"
-
-
-def _part_name(part: str) -> str:
-    return "outside of the proxy" if part == "outside" else f"in stage {part}"
+        return Sign(f"{grown}: nothing waits longer with more clients.", "nothing waits longer")
+    share = f"{100.0 * parts[most] / total:.0f} %"
+    agrees, short = agreement(station, most, _held_inside(last))
+    others = f"{_last_series(place, most)}{_both_ways(place, station)}" if short else ""
+    return Sign(
+        f"{grown}, {share} of the growth {part_name(most)}{agrees}.{others}", f"{share} {part_name(most)}{short}"
+    )
 
 
 def _last_series(place: _Place, most: str) -> str:
@@ -402,8 +426,8 @@ def _last_series(place: _Place, most: str) -> str:
     if not parts or total <= 0.0 or order[0] == most:
         return ""
     shares = [f"{100.0 * parts[name] / total:.0f} %" for name in order]
-    second = f", and {shares[1]} {_part_name(order[1])}" if parts[order[1]] > 0.0 else ""
-    return f" With {last.name} {shares[0]} of what it grows by is {_part_name(order[0])}{second}."
+    second = f", and {shares[1]} {part_name(order[1])}" if parts[order[1]] > 0.0 else ""
+    return f" With {last.name} {shares[0]} of what it grows by is {part_name(order[0])}{second}."
 
 
 def _both_ways(place: _Place, station: str) -> str:

@@ -1,0 +1,242 @@
+"""The table of limits near the top of a page has what the paragraphs below say, and follows them wherever they go."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import re
+from html import unescape
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from synthetic_whole import Truth, write_whole
+from weir_lab.bench.sweep.sets import take_files
+from weir_lab.design.whole.sets import load_set
+from weir_lab.report.common import Task
+from weir_lab.report.numbers.readings import read_cells
+from weir_lab.report.numbers.stations import Usage
+from weir_lab.report.page.blocks import Table, Text, Value
+from weir_lab.report.page.html import html_page, markdown_page
+from weir_lab.report.sections.claims import Confirmed, explained_of
+from weir_lab.report.sections.claims.signs import Sign
+from weir_lab.report.sets import Sources, assemble
+from weir_lab.report.sets.results import limits_table
+from weir_lab.report.sets.twin import twin_of, values_compared
+from weir_lab.theory.fitting.devices import Twice
+from weir_lab.theory.linear import Estimate
+from weir_lab.theory.units import count_text
+
+if TYPE_CHECKING:
+    from weir_lab.design.whole.sets import More
+    from weir_lab.report.page.blocks import Entry, Report
+    from weir_lab.report.sections.claims import Explained
+
+ONE = Path(__file__).parent / "data" / "whole" / "small.set.toml"
+SET = ("t-direct.toml", "t-full.toml", "t-repl.toml")
+why: Any = importlib.import_module("weir_lab.report.sections.claims.why")
+
+
+def made(root: Path, truth: Truth) -> Report:
+    study_set = take_files(ONE, root)
+    write_whole(root, study_set, truth, leave_out=tuple(one for one in study_set.files if one not in SET))
+    return assemble(study_set, Sources(root, root / "studies"), "quick", "netns")
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """Of the sections with curves, and one with the same clients everywhere; tests must not change it."""
+    return made(tmp_path_factory.mktemp("limits"), Truth())
+
+
+def text_of(entry: Entry) -> str:
+    return entry.text if isinstance(entry, Value) else str(entry)
+
+
+def rows_of(found: Table | None) -> list[dict[str, str]]:
+    assert found is not None
+    return [dict(zip(found.columns, map(text_of, row), strict=True)) for row in found.rows]
+
+
+def agrees(row: dict[str, str], point: str) -> list[str]:
+    """What a row says otherwise than the point of the paragraph that it is made of."""
+    named, _, name = row["Requests"].partition(", largest mean")
+    wanted = {
+        "name": named.lower() + name,
+        "clients": count_text(int(row["Clients"].replace(",", "")), "client"),
+        "rate": f"{row['X (requests/s)']} requests/s".replace(" (", " (two runs: ", " and " in row["X (requests/s)"]),
+        "station": f"he {row['Limits']} limit" if "cannot" not in row["Limits"] else row["Limits"].partition(": ")[2],
+        "used": f"{row['Used (%)']} %",
+        "sign": row["Second sign"].partition(",")[0].partition(" outside")[0].partition(" in stage")[0],
+        "grows": re.split(r"(?=in stage|outside)", row["Second sign"].partition(",")[0])[-1],
+        "next": row["Next"] if row["Next"] not in ("–", "the same") else "",
+        "change": (re.findall(r"[−+][\d,.]+ %", row["Changed alone"]) or [""])[0],
+    }
+    if row["Second sign"] == "none":
+        wanted["sign"] = wanted["grows"] = "no second sign"
+    if row["Second sign"] == "no stamps":
+        wanted["sign"] = wanted["grows"] = "no stamp tells"
+    if row["Second sign"].endswith(", agrees"):
+        wanted["agrees"] = "which agrees with that"
+    return [name for name, text in wanted.items() if text.lower() not in point.lower()]
+
+
+def points_of(report: Report, title: str) -> tuple[str, ...]:
+    part = next(one for one in report.sections if one.title == title)
+    return next(one.points for one in part.blocks if isinstance(one, Text) and one.text == "Why:")
+
+
+def test_each_row_says_what_its_paragraph_says(report: Report) -> None:
+    rows = rows_of(report.limiting)
+    assert [row["Section"] for row in rows] == [*["Baseline"] * 2, *["Full system"] * 2, "Replication"]
+    for title in dict.fromkeys(row["Section"] for row in rows):
+        own = [row for row in rows if row["Section"] == title]
+        for row, point in zip(own, points_of(report, title), strict=False):
+            assert agrees(row, point) == [], (row, point)
+    stations = {row["Requests"].partition(", largest mean")[0]: row["Limits"] for row in rows}
+    assert stations["reads"] == "server uplinks"
+    assert stations["writes, 8 workers"] == "workers"
+
+
+def test_in_another_world_rows_and_paragraphs_are_others_and_agree(report: Report, tmp_path: Path) -> None:
+    """Slower workers, and links that carry less of everything: no number of a row may stay behind."""
+    other = made(tmp_path, Truth(worker_ms=3.1, alone_ms=3.0, spread=0.011))
+    rows, before = rows_of(other.limiting), rows_of(report.limiting)
+    for row in rows:
+        points = points_of(other, row["Section"])
+        assert any(agrees(row, point) == [] for point in points), row
+        # What it says is not what the first world's paragraphs say.
+        assert all(agrees(row, point) for point in points_of(report, row["Section"])), row
+    assert [row["X (requests/s)"] for row in rows] != [row["X (requests/s)"] for row in before]
+
+
+def explained(folder: Path) -> list[Explained]:
+    """The full system alone."""
+    if not (folder / "t-full").exists():
+        study_set = take_files(ONE, folder)
+        others = tuple(one for one in study_set.files if one != "t-full.toml")
+        write_whole(folder, study_set, Truth(), leave_out=others)
+    spec = next(one for one in load_set(ONE).sections if one.name == "full")
+    return explained_of(Task(spec, (read_cells("t-full.toml", folder / "t-full"),)), [])
+
+
+def test_a_row_cannot_differ_from_its_paragraph_in_any_of_its_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each value that both are made of is changed in turn: both follow."""
+    link = Usage("proxy uplinks", 0.973, "bytes")
+    model = Twice("proxy uplinks", 24, 9_000.0, 0.1, 9_100.0, 0.1, "client uplinks", simulated=True)
+    monkeypatch.setattr(why, "usages", lambda *_: [link])
+    monkeypatch.setattr(why, "twice_at", lambda *_: None)
+
+    def both() -> list[tuple[dict[str, str], str]]:
+        found = explained(tmp_path)
+        return list(zip(rows_of(limits_table([("Full system", found)])), [one.text for one in found], strict=True))
+
+    for row, text in both():
+        assert agrees(row, text) == []
+        assert (row["Used (%)"], row["Next"]) == ("97", "–")
+    monkeypatch.setattr(why, "usages", lambda *_: [Usage("client uplinks", 0.914, "bytes")])
+    for row, text in both():
+        assert agrees(row, text) == []
+        assert (row["Limits"], row["Used (%)"]) == ("client uplinks", "91")
+    # The growth of another part changes the sign of both.
+    parts = {"read": 0.0, "dispatch": 0.0, "queue": 0.1, "send": 0.0, "backend": 0.0, "reply": 0.0, "outside": 9.0}
+    monkeypatch.setattr(why, "_growth", lambda *_: parts)
+    for row, text in both():
+        assert agrees(row, text) == []
+        assert row["Second sign"].endswith(" % outside of the proxy, agrees")
+    # What a model says is in both, or in none: where it is off what was measured, or above the bound.
+    monkeypatch.setattr(why, "usages", lambda *_: [link])
+    for off, then, shown in ((1.0, 1.5, True), (1.2, 1.5, False), (1.0, 2.1, False), (1.0, 3.0, False)):
+        monkeypatch.setattr(
+            why,
+            "twice_at",
+            lambda _sweeps, at, *_, off=off, then=then: SimpleNamespace(
+                **{
+                    **vars_of(model),
+                    "throughput_per_s": off * at.mean_throughput,
+                    "throughput_then_per_s": then * at.mean_throughput,
+                }
+            ),
+        )
+        monkeypatch.setattr(why, "_sent_by_clients", lambda *_: None)
+        for row, text in both():
+            assert ("then the client uplinks would be the fullest" in text) == shown
+            assert row["Next"] == ("client uplinks" if shown else "–")
+
+
+def vars_of(model: Twice) -> dict[str, Any]:
+    return {
+        "station": model.station, "population": model.population, "response_s": model.response_s,
+        "response_then_s": model.response_then_s, "fullest_then": model.fullest_then, "simulated": model.simulated,
+        "throughput_percent": 1.0, "response_percent": 1.0,
+    }  # fmt: skip
+
+
+def test_where_no_station_is_full_the_row_says_that_it_cannot_tell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(why, "usages", lambda *_: [Usage("CPUs of this machine", 0.86, "busy", shared=True)])
+    (row, *_) = rows_of(limits_table([("Full system", explained(tmp_path))]))
+    assert (row["Limits"], row["Used (%)"]) == ("cannot tell, the fullest: CPUs of this machine", "86")
+    assert row["Changed alone"] == "–"
+    monkeypatch.setattr(why, "usages", lambda *_: [])
+    (row, *_) = rows_of(limits_table([("Full system", explained(tmp_path))]))
+    assert (row["Limits"], row["Used (%)"]) == ("cannot tell", "–")
+
+
+def test_only_runs_in_which_the_limiting_station_was_changed_stand_in_its_row() -> None:
+    def tried(changes: str, times: float, verdict: str, change: float | None) -> Confirmed:
+        more: More = SimpleNamespace(changes=changes, times=times)  # type: ignore[assignment]
+        estimate = None if change is None else Estimate(math.log1p(change / 100.0), 0.01, 9.0)
+        return Confirmed(more, verdict, "", (), estimate)
+
+    link = Usage("server uplinks", 1.0, "")
+    cell: Any = SimpleNamespace(settings=SimpleNamespace(clients=6))
+
+    def row(*runs: Confirmed, inside: str = "", limits: bool = True) -> str:
+        one: Any = SimpleNamespace(
+            name="reads", shown=True, cell=cell, usage=link, limits=limits, sign=Sign("", ""), tried=runs, inside=inside,
+            then="",
+        )  # fmt: skip
+        results: Any = importlib.import_module("weir_lab.report.sets.results")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(results, "level_value", lambda *_, **__: "582")
+            (found,) = rows_of(limits_table([("One proxy", [one])]))
+        return found["Changed alone"]
+
+    confirmed = tried("server uplinks", 2.0, "confirmed", 100.0)
+    assert row(confirmed, tried("workers", 2.0, "not confirmed", 0.2)) == "twice: +100 %, confirmed"
+    assert row(tried("server uplinks", 0.5, "cannot tell", -63.9)) == "half: −63.9 %, cannot tell"
+    assert row(tried("server uplinks", 0.5, "no data", None)) == "half: no data"
+    assert row(tried("workers", 2.0, "not confirmed", 0.2)) == row() == row(confirmed, limits=False) == "–"
+    assert row(inside="twice: +69.6 %, in the section itself") == "twice: +69.6 %, in the section itself"
+
+
+def test_the_table_stands_behind_the_answer_and_in_place_of_lines_that_said_the_same(report: Report) -> None:
+    page, text = html_page(report), markdown_page(report)
+    marks = ('id="summary"', '<table id="limits">', 'id="what-limits"', 'id="conclusions"')
+    places = [page.index(one) for one in marks]
+    assert places == sorted(places)
+    assert text.index(report.summary[-1]) < text.index("**What limits, ") < text.index(report.limits[0])
+    assert not any("was tried with runs of ours" in line for line in report.summary)
+    titles = [line.partition(":")[0] for line in report.details]
+    # Where no maximum is shown, more is to be said than the table has.
+    shown = {row["Section"] for row in rows_of(report.limiting) if "largest mean" not in row["Requests"]}
+    assert "Baseline" in shown
+    assert "Baseline" not in titles
+    assert unescape(page).count("the fullest station, its use, ") == 1
+
+
+def test_a_report_that_had_no_such_table_is_verified_all_the_same(report: Report) -> None:
+    twin = json.loads(json.dumps(twin_of(report)))
+    assert values_compared(twin, report).differences == ()
+    number = next(one for one in twin["limiting"]["rows"][0] if isinstance(one, dict))
+    number["value"] += 1.0
+    assert any("limiting" in one for one in values_compared(twin, report).differences)
+    del twin["limiting"]
+    assert values_compared(twin, report).differences == ()
