@@ -22,7 +22,7 @@ from weir_lab.report.numbers.stations import Usage
 from weir_lab.report.page.blocks import Table, Text, Value
 from weir_lab.report.page.html import html_page, markdown_page
 from weir_lab.report.sections.claims import Confirmed, explained_of
-from weir_lab.report.sections.claims.signs import Sign
+from weir_lab.report.sections.claims.signs import Sign, in_trace
 from weir_lab.report.sets import Sources, assemble
 from weir_lab.report.sets.results import limits_table
 from weir_lab.report.sets.twin import twin_of, values_compared
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from weir_lab.report.sections.claims import Explained
 
 ONE = Path(__file__).parent / "data" / "whole" / "small.set.toml"
-SET = ("t-direct.toml", "t-full.toml", "t-repl.toml")
+SET = ("t-direct.toml", "t-full.toml", "t-repl.toml", "t-trace.toml")
 why: Any = importlib.import_module("weir_lab.report.sections.claims.why")
 
 
@@ -48,7 +48,7 @@ def made(root: Path, truth: Truth) -> Report:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    """Of the sections with curves, and one with the same clients everywhere; tests must not change it."""
+    """Of the sections with curves, one with the same clients everywhere, and a trace; tests must not change it."""
     return made(tmp_path_factory.mktemp("limits"), Truth())
 
 
@@ -91,7 +91,9 @@ def points_of(report: Report, title: str) -> tuple[str, ...]:
 
 def test_each_row_says_what_its_paragraph_says(report: Report) -> None:
     rows = rows_of(report.limiting)
-    assert [row["Section"] for row in rows] == [*["Baseline"] * 2, *["Full system"] * 2, "Replication"]
+    assert [row["Section"] for row in rows] == [
+        *["Baseline"] * 2, *["Full system"] * 2, "Replication", "Trace",
+    ]  # fmt: skip
     for title in dict.fromkeys(row["Section"] for row in rows):
         own = [row for row in rows if row["Section"] == title]
         for row, point in zip(own, points_of(report, title), strict=False):
@@ -240,3 +242,48 @@ def test_a_report_that_had_no_such_table_is_verified_all_the_same(report: Report
     assert any("limiting" in one for one in values_compared(twin, report).differences)
     del twin["limiting"]
     assert values_compared(twin, report).differences == ()
+
+
+def test_a_trace_says_what_limits_it_and_what_its_time_is_made_of(report: Report) -> None:
+    """S1's hour stood there without a word on what limits it."""
+    trace = next(one for one in report.sections if one.title == "Trace")
+    (point,) = points_of(report, "Trace")
+    assert point.startswith("t-trace, 30 clients (")
+    assert "The readers limit: " in point
+    assert "Its clients are always the same, so that no time grows with them. The " in point
+    (parts,) = [one for one in trace.blocks if isinstance(one, Table) and one.name == "trace-parts"]
+    (row,) = parts.rows
+    values = {name: one.value for name, one in zip(parts.columns, row, strict=True) if isinstance(one, Value)}
+    assert sum(values.values()) == pytest.approx(2.0 * values["R (ms)"], rel=1e-6)
+    longest = max((name for name in values if name != "R (ms)"), key=lambda name: values[name])
+    said = re.search(r"The ([\d.]+) ms of a request are ([\d.]+) ms \((\d+) %\) in stage (\w+)", point)
+    assert said is not None
+    assert float(said[1]) == pytest.approx(values["R (ms)"], abs=0.05)
+    assert float(said[2]) == pytest.approx(values[longest], abs=0.005)
+    assert float(said[3]) == pytest.approx(100.0 * values[longest] / values["R (ms)"], abs=0.5)
+    assert f"{said[4].capitalize()} (ms)" == longest
+
+
+@pytest.mark.parametrize(
+    ("station", "longest", "said", "short"),
+    [
+        ("readers", "queue", "Most is in stage queue, which agrees with that.", "90 % in stage queue, agrees"),
+        ("readers", "backend", "does not agree: another place may limit.", "90 % in stage backend, does not agree"),
+        ("proxy CPU quotas", "queue", "Most is in stage queue.", "90 % in stage queue, any part could"),
+        ("", "outside", "Most is outside of the proxy.", "90 % outside of the proxy"),
+    ],
+)
+def test_the_longest_part_of_a_trace_speaks_for_its_station_or_against_it(
+    station: str, longest: str, said: str, short: str
+) -> None:
+    stages = dict.fromkeys(("read", "dispatch", "queue", "send", "backend", "reply"), 0.0)
+    if longest in stages:
+        stages[longest] = 0.009
+    cell: Any = SimpleNamespace(mean_response_s=0.01, runs=[SimpleNamespace(stages_s=lambda: stages)])
+    if longest == "outside":
+        stages["queue"] = 0.001
+    found = in_trace(cell, station, "")
+    assert found.text.endswith(said)
+    assert found.short == short
+    cell.runs = [SimpleNamespace(stages_s=lambda: None)]
+    assert "no stamp tells" in in_trace(cell, station, "").text

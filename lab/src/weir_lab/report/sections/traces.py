@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from weir_lab.records.formats import STAGES
 from weir_lab.records.windows import Window, windows_of_run
 from weir_lab.report.common import Task, figure, with_tables
+from weir_lab.report.numbers.comparing import outside_of
 from weir_lab.report.numbers.maxima import listed
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
@@ -240,7 +242,30 @@ def build(task: Task) -> list[Block]:
     tables = [table, *([_spike_table(task, spikes)] if spikes else [])]
     if alike_rows:
         tables.append(_together_table(task, alike_rows))
+    tables += _parts_tables(task)
     return [Text("What the data say:", tuple(points)), *with_tables([*tables, *figures])]
+
+
+def _parts_tables(task: Task) -> list[Table]:
+    """What a request's time is made of in each trace through a proxy, of which the paragraph of what limits speaks."""
+    rows: list[tuple[Entry, ...]] = []
+    for sweep in task.sweeps:
+        for cell in sweep.cells:
+            run = cell.runs[0]
+            stages, outside = run.stages_s(), outside_of(run)
+            if stages is not None and outside is not None:
+                times = (run.response_s, *(stages[stage] for stage in STAGES), outside)
+                rows.append((sweep.study.name, *(Value(1e3 * one, digits=2) for one in times)))
+    if not rows:
+        return []
+    return [
+        Table(
+            f"{task.spec.name}-parts",
+            "What the mean response time of a trace is made of: the stages of the proxy, and what is outside of it.",
+            ("Trace", "R (ms)", *(f"{stage.capitalize()} (ms)" for stage in STAGES), "Outside (ms)"),
+            tuple(rows),
+        )
+    ]
 
 
 def _again_text(task: Task) -> str:

@@ -182,7 +182,7 @@ def limits_table(parts: Sequence[tuple[str, Sequence[Explained]]]) -> Table | No
     return Table(
         "limits",
         "What limits, for all that a section explains: the fullest station, its use, and as second sign where a request's time grows with "
-        "the clients. Then what throughput did in our runs in which that station alone was changed, and "
+        "the clients (of a trace: where most of it is). Then what throughput did in our runs in which that station alone was changed, and "
         "which would be full next with twice of it, by a fitted model. Series that stop alike have the clients and throughput of one.",
         (
             "Section",

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weir_lab.records.formats import STAGES
+from weir_lab.report.numbers.maxima import listed
+from weir_lab.theory.units import number
 
 if TYPE_CHECKING:
     from weir_lab.report.numbers.readings import CellReadings
@@ -16,6 +18,7 @@ __all__ = [
     "Explained",
     "Sign",
     "agreement",
+    "in_trace",
     "part_name",
 ]
 
@@ -36,6 +39,8 @@ _GROWS = {
 }
 _PARTS = {*STAGES, "outside"}
 _AGREES = ", agrees"
+# Of a time, parts that are smaller than this share of it are not named.
+_LITTLE = 0.05
 
 
 @dataclass(frozen=True)
@@ -88,3 +93,25 @@ def agreement(station: str, most: str, held: str) -> tuple[str, str]:
 def part_name(part: str) -> str:
     """``in stage queue``, ``outside of the proxy``."""
     return "outside of the proxy" if part == "outside" else f"in stage {part}"
+
+
+def in_trace(cell: CellReadings, station: str, held: str) -> Sign:
+    """Of a trace, whose clients are always the same: what a request's time is made of, the longest part first."""
+    known = [stages for run in cell.runs if (stages := run.stages_s()) is not None]
+    if not known:
+        return Sign(
+            "Its clients are always the same, and no stamp tells where a request's time is spent, on the way or in the server.",
+            "no stamps",
+        )
+    total = cell.mean_response_s
+    inside = {stage: sum(one[stage] for one in known) / len(known) for stage in STAGES}
+    parts = {**inside, "outside": max(0.0, total - sum(inside.values()))}
+    order = sorted((one for one in parts if parts[one] >= _LITTLE * total), key=lambda one: -parts[one])
+    most = order[0]
+    said = [f"{number(1e3 * parts[one], 2)} ms ({100.0 * parts[one] / total:.0f} %) {part_name(one)}" for one in order]
+    agrees, short = agreement(station, most, held)
+    return Sign(
+        f"Its clients are always the same, so that no time grows with them. The {number(1e3 * total, 1)} ms of a request are "
+        f"{listed(said)}. Most is {part_name(most)}{agrees}.",
+        f"{100.0 * parts[most] / total:.0f} % {part_name(most)}{short}",
+    )

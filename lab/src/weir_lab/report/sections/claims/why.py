@@ -32,6 +32,7 @@ from weir_lab.report.sections.claims.signs import (
     Explained,
     Sign,
     agreement,
+    in_trace,
     part_name,
 )
 from weir_lab.report.sections.comparisons.plateaus import stops_of
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KINDS", "explained_of", "what_limits", "why"]
 
-KINDS = ("clients", "beside", "replication", "writes", "multigets", "overhead")
+KINDS = ("clients", "beside", "replication", "writes", "multigets", "overhead", "trace")
 """Kinds of sections in which a station is said to limit."""
 # Of what is inside of a proxy, the setting has the name of the station.
 _INSIDE = ("workers", "readers")
@@ -103,6 +104,7 @@ class _Place:
     """What the section's own series with twice of what is inside (workers, readers) says; empty where there is none."""
     twice_short: str = ""
     """Its change against this one, for a table."""
+    trace: bool = False
 
     @property
     def plateau(self) -> float | None:
@@ -165,6 +167,12 @@ def _own(place: _Place, confirmed: Sequence[Confirmed]) -> list[Confirmed]:
 def _places(task: Task, confirmed: Sequence[Confirmed]) -> list[_Place]:
     if task.spec.kind in ("clients", "beside"):
         return _stops(task)
+    if task.spec.kind == "trace":
+        return [
+            _Place(sweep.study.name, cell, (cell,), sweep, None, trace=True)
+            for sweep in task.sweeps
+            for cell in sweep.cells
+        ]
     groups = by_workload([one for one in series_of(task) if not one.event])
     # Shares of writes are levels there and no workloads of their own: those that were changed, or the last.
     changed = {workload_name(pair.base.settings) for one in confirmed for pair in one.pairs}
@@ -254,8 +262,9 @@ def _explained(
     spoken = f"{place.stop.lead.name}, " if place.stop is not None and len(place.stop.series) > 1 else ""
     at = "" if clients in place.name or spoken else f", {clients}"
     level = f"{spoken}{clients}: {level}" if spoken else level
-    sign = _sign(place, limit.station)
-    said = [f"{place.name[:1].upper()}{place.name[1:]}{at} ({level}): {_limited(place, limit, stations, confirmed)}"]
+    sign = in_trace(cell, limit.station, _held_inside(cell)) if place.trace else _sign(place, limit.station)
+    named = place.name if place.trace else f"{place.name[:1].upper()}{place.name[1:]}"
+    said = [f"{named}{at} ({level}): {_limited(place, limit, stations, confirmed)}"]
     said += [sign.text, _outside(cell)]
     then = ""
     if limit.station:
@@ -264,7 +273,7 @@ def _explained(
         dearer = any(one.more.changes == limit.station and _lost_more(one) for one in confirmed)
         bounded, bound = _twice(stations, limit.station, cell.mean_throughput, place.plateau, sent, dearer=dearer)
         said.append(bounded)
-        near = place.line is not None and _range_of(place.line) < _APART
+        near = place.trace or (place.line is not None and _range_of(place.line) < _APART)
         modelled = None if near else twice_at((place.sweep,), cell, margins, limit.station)
         said.append(_modelled(modelled, bound, cell.mean_throughput, margins, by_station=_WHERE_FULL in bounded))
         if modelled is not None and _agrees(modelled, bound, cell.mean_throughput):
