@@ -40,6 +40,8 @@ __all__ = [
 ]
 
 _NETWORK_THREAD = "weir-network"
+# Of the generators' CPU time their threads that were seen at both edges must have this share: the others had gone.
+_SEEN = 0.8
 OPERATION_NAMES = {"get": "GET", "set": "SET", "multiget": "multi-GET"}
 
 
@@ -213,6 +215,28 @@ class Reading:
         if cpu is None or thread is None:
             return None
         return thread.cpu_ns / cpu.interval_ns, thread.waited_ns / cpu.interval_ns / max(1, thread.threads)
+
+    @property
+    def generators_wait(self) -> float | None:
+        """Share of the time in which a generator's thread was ready and waited to be let run, by the kernel's count.
+
+        ``None`` where it is not known: a generator may have gone before its threads were looked at.
+        """
+        cpu = self.run.cpu
+        threads = cpu.threads.get(Role.CLIENT.value, {}).values() if cpu is not None else ()
+        spent = cpu.roles.get(Role.CLIENT.value) if cpu is not None else None
+        if cpu is None or spent is None or not threads or sum(one.cpu_ns for one in threads) < _SEEN * spent.cpu_ns:
+            return None
+        count = self.settings.client_threads * self.settings.generators
+        return min(1.0, sum(one.waited_ns for one in threads) / cpu.interval_ns / count)
+
+    @property
+    def clients_held(self) -> float | None:
+        """Share of the time for which its CPU quota held a client machine; ``None`` without quotas."""
+        cpu = self.run.cpu
+        held = [use.throttled_ns for name, use in cpu.machines.items() if name.startswith("client-")] if cpu else []
+        known = [one for one in held if one is not None]
+        return sum(known) / len(known) / cpu.interval_ns if cpu is not None and known else None
 
     @property
     def socket_wait_s(self) -> float | None:

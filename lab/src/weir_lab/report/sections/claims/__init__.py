@@ -12,7 +12,7 @@ contrast, of one factor changed alone, against limits that stand in the set file
 ``family``      all sentences of a set judged together. Start with `judge_set`
 ``expected``    curves that were expected, drawn into the section's figures
 ``confirming``  runs in which one station alone was changed
-``signs``       where a request's time is: the second sign of what limits
+``signs``       where a request's time is: the second sign of what limits, and the parts outside of a proxy
 ``why``         what limits a section, by two signs of it and by such runs
 """
 

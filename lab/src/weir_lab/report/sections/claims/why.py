@@ -21,7 +21,7 @@ from weir_lab.design import RequestPath, Role
 from weir_lab.design.whole.sets import DEFAULT_MARGINS
 from weir_lab.records.formats import STAGES
 from weir_lab.report.common import by_workload, cell_words, level_text, series_of, workload_name
-from weir_lab.report.numbers.comparing import outside_of, response_of, throughput_of
+from weir_lab.report.numbers.comparing import response_of, throughput_of
 from weir_lab.report.numbers.maxima import maximum_of
 from weir_lab.report.numbers.stations import BEFORE_PROXY, CPU_QUOTAS, FULL, Usage, bottleneck, usages
 from weir_lab.report.page.arranging import WHY
@@ -33,6 +33,9 @@ from weir_lab.report.sections.claims.signs import (
     Sign,
     agreement,
     in_trace,
+    open_text,
+    outside_of_cell,
+    outside_table,
     part_name,
 )
 from weir_lab.report.sections.comparisons.plateaus import stops_of
@@ -62,10 +65,6 @@ KINDS = ("clients", "beside", "replication", "writes", "multigets", "overhead", 
 _INSIDE = ("workers", "readers")
 # With fewer cells a place has no range.
 _SEVERAL = 3
-# Bytes wait for a proxy's network thread for at least this share of the time outside of the proxy, or nothing is said of it.
-_WAIT_SHARE = 0.05
-# A network thread that was ready and not let run for less of the time than this reads late for another reason.
-_WAITS_SHARE = 0.2
 # A time outside of the proxy within this share of that in stage backend is the same wait, in the other direction.
 _ALIKE = 0.25
 # Less of a change than this, and nothing waits longer.
@@ -128,14 +127,17 @@ def why(task: Task, confirmed: Sequence[Confirmed], explained: Sequence[Explaine
     if task.spec.kind in KINDS:
         # What has no pair, for want of runs, is said once.
         points += [_said(one) for one in confirmed if not any(one in other.tried for other in found)]
+    sweeps = {id(one.sweep): one.sweep for one in found if one.outside is not None and one.sweep is not None}
+    points += [open_text(sweep.cells, sweep) for sweep in sweeps.values()]
     return Text(WHY, tuple(points)) if points else None
 
 
 def what_limits(task: Task, confirmed: Sequence[Confirmed], explained: Sequence[Explained]) -> list[Block]:
-    """The paragraph, and the table of the runs in which a station was changed; where there are such."""
+    """The paragraph, and the tables of runs in which a station was changed and of what is outside of the proxy, where there are such."""
     found = (
         why(task, confirmed, explained),
         confirming_table(task.spec.name, confirmed, _limits_there(task, confirmed)),
+        outside_table(task.spec.name, {one.name: one.outside for one in explained if one.outside is not None}),
     )
     return [one for one in found if one is not None]
 
@@ -263,9 +265,10 @@ def _explained(
     at = "" if clients in place.name or spoken else f", {clients}"
     level = f"{spoken}{clients}: {level}" if spoken else level
     sign = in_trace(cell, limit.station, _held_inside(cell)) if place.trace else _sign(place, limit.station)
+    outside, full = outside_of_cell(cell, place.sweep), usage.station if usage is not None else ""
     named = place.name if place.trace else f"{place.name[:1].upper()}{place.name[1:]}"
     said = [f"{named}{at} ({level}): {_limited(place, limit, stations, confirmed)}"]
-    said += [sign.text, _outside(cell)]
+    said += [sign.text, outside.text(full) if outside is not None else ""]
     then = ""
     if limit.station:
         own = next(one for one in stations if one.station == limit.station)
@@ -296,6 +299,8 @@ def _explained(
         then,
         place.stop is None or place.stop.shown,
         " ".join(one for one in said if one),
+        outside if outside is not None and outside.leaves(full) else None,
+        place.sweep,
     )
 
 
@@ -453,34 +458,6 @@ def _both_ways(place: _Place, station: str) -> str:
         f" With {count_text(last.settings.clients, 'client')} stage backend takes {number(1e3 * backend, 1)} ms and the way outside "
         f"{number(1e3 * outside, 1)} ms: replies to clients leave by the same links as what goes to servers, and wait about as long."
     )
-
-
-def _outside(cell: CellReadings) -> str:
-    """How much of the time outside of the proxy is that of bytes in its sockets, where that was sampled and is more than a little."""
-    waits = cell.of(lambda run: run.socket_wait_s)
-    outside = cell.of(outside_of)
-    if not waits or not outside:
-        return ""
-    wait, whole = 1e3 * sum(waits) / len(waits), 1e3 * sum(outside) / len(outside)
-    if wait < _WAIT_SHARE * whole:
-        return ""
-    return (
-        f"Of the {number(whole, 2)} ms outside of the proxy, {number(wait, 2)} ms are those in which bytes lie in its sockets until the "
-        f"network thread reads them.{_late(cell)}"
-    )
-
-
-def _late(cell: CellReadings) -> str:
-    """Why a network thread reads late that has little to do: it was ready, and was not let run."""
-    busy = cell.of(lambda run: None if run.network_thread is None else run.network_thread / cell.settings.proxies)
-    waits = cell.of(lambda run: run.network_thread_waits)
-    if not busy or not waits or sum(waits) / len(waits) < _WAITS_SHARE:
-        return ""
-    machines = [one for run in cell.runs if run.run.meta.testbed is not None for one in run.run.meta.testbed.machines]
-    quota = any(one.cpus is not None for one in machines if one.name.startswith("proxy-"))
-    shared = ": the proxy's CPU quota is for all of its threads" if quota else ""
-    used, ready = (number(100.0 * sum(one) / len(one), 0) for one in (busy, waits))
-    return f" That thread was busy {used} % of the time, and for {ready} % of it was ready and not let run{shared}."
 
 
 def _growth(first: CellReadings, last: CellReadings) -> dict[str, float]:
