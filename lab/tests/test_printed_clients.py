@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from synthetic_whole import Truth, write_whole
+from weir_lab.bench.sweep.sets import take_files
+from weir_lab.design.whole.sets import PublishedSource
+from weir_lab.report.common import Task
+from weir_lab.report.numbers.readings import read_cells
 from weir_lab.report.oracles import read_table
-from weir_lab.report.sections.comparisons.summaries import its_cell, studied_clients
+from weir_lab.report.page.blocks import Value
+from weir_lab.report.sections.comparisons.summaries import its_cell, studied_clients, study_tables
 
 if TYPE_CHECKING:
     from weir_lab.report.numbers.readings import CellReadings
 
+DATA = Path(__file__).parent / "data" / "whole"
 LEVELS = [6, 24, 48, 96, 144, 192, 384]
 PRINTED = [
     pytest.param({"throughput_ops_s": "12700", "response_time_ms": "16.38"}, 192, id="X R = 208"),
@@ -73,3 +81,25 @@ def test_a_law_on_requests_inside_gives_the_clients_that_a_study_did_print() -> 
     assert rows
     for printed in rows.values():
         assert studied_clients(cells, printed) == int(printed["clients"])
+
+
+def test_the_miss_rate_of_proxies_is_that_which_the_clients_counted(tmp_path: Path) -> None:
+    """“Proxies count no misses” stood below two studies' tables of misses, and a proxy does count them."""
+    study_set = take_files(DATA / "small.set.toml", tmp_path)
+    file = tmp_path / "studies" / "t-full.toml"
+    file.write_text(file.read_text().replace("write_ratio = 1.0", "write_ratio = 0.0"))
+    write_whole(tmp_path, study_set, Truth(), leave_out=tuple(set(study_set.files) - {"t-full.toml"}))
+    spec = next(one for one in study_set.sections if one.name == "full")
+    printed = PublishedSource(table="max_throughput_middleware", where={"middlewares": "2"})
+    task = Task(
+        spec.model_copy(update={"published": [printed]}), (read_cells("t-full.toml", tmp_path / "t-full"),), (), "S5"
+    )
+    table = study_tables(task)[0]
+    place = table.columns.index("Miss rate")
+    rates = {(str(row[0]), str(row[1])): row[place] for row in table.rows}
+    assert rates["Reads, in the proxies", "ours"] == "as at the clients"
+    at_clients = rates["Reads, at the clients", "ours"]
+    assert isinstance(at_clients, Value)
+    assert at_clients.value == 0.0
+    assert rates["Writes, in the proxies", "ours"] == "–"
+    assert "its misses are those which the clients counted" in table.caption

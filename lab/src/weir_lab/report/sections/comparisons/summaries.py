@@ -37,6 +37,7 @@ _COUNTS = {"1": "one middleware", "2": "two middlewares"}
 _OURS = "ours"
 # A printed X R that differs from a level by more than this share belongs to none.
 _NEAR = 0.3
+_AS_CLIENTS = "as at the clients"
 # From this share of the time in a proxy on requests wait for its workers; what is busy then is within this share of how many there are.
 _QUEUED, _BUSY_OFF = 0.1, 0.1
 
@@ -94,15 +95,17 @@ def _by_proxies(task: Task, proxies: str) -> Table:
             mark = _error(
                 task, f"{workload} on {'clients' if place == 'client' else 'middleware'}, {_COUNTS.get(proxies, '')}"
             )
-            rows.append((name, _OURS, *(_ours(task, cell, one) for one in value), _clients(cell)))
-            rows.append((name, _at_its(task), *(_ours(task, its, one) for one in value), _at(its, clients)))
+            asked = "" if word == "write" or place == "client" else _AS_CLIENTS
+            rows.append((name, _OURS, *_four(task, cell, value, asked), _clients(cell)))
+            rows.append((name, _at_its(task), *_four(task, its, value, asked), _at(its, clients)))
             rows.append((name, task.label, *(_printed(theirs, one) for one in _COLUMNS), mark or "–"))
     return Table(
         f"{task.spec.name}-summary",
         f"The summary of {task.label} with ours beside it: at the fewest clients that are shown to reach the maximum, or else the "
         f"level with the largest mean; and at the clients of {task.label}, with its workers. It printed neither: clients are the "
         "level next to X R (Little's law, no think time); workers are those that X times the time behind the queue needs where requests "
-        "wait in the queue, and else the most. Proxies count no misses." + speed_note(task.first.speed),
+        "wait in the queue, and else the most. A proxy passes on every answer, so that its misses are those which the clients counted; of "
+        "its own count the records keep nothing." + speed_note(task.first.speed),
         ("Measured", "Whose", "X (requests/s)", "R (ms)", "In the queue (ms)", "Miss rate", "At, or known error"),
         tuple(rows),
     )
@@ -139,7 +142,8 @@ def _by_workers(task: Task) -> Table:
         f"{task.spec.name}-summary",
         f"The summary of {task.label} by workers per proxy with ours beside it: at the fewest clients shown to reach the maximum, or else "
         f"the level with the largest mean; and at the clients of {task.label}, {source}. The queue is that of one proxy, by Little's law "
-        "in ours." + speed_note(task.first.speed),
+        "in ours. R in the proxies lacks the time outside of them, so that N / R is too large by it; the row below has it as Z."
+        + speed_note(task.first.speed),
         ("Quantity", "Whose", *(f"{number} workers" for number in workers), "Known error of the study"),
         tuple(rows),
     )
@@ -232,6 +236,12 @@ def _ours(task: Task, cell: CellReadings | None, measured: Measured | None) -> E
         return "no run"
     value, scale, power = measured
     return level_value(cell, value, scale * task.first.speed**power)
+
+
+def _four(task: Task, cell: CellReadings | None, measured: Sequence[Measured | None], misses: str) -> list[Entry]:
+    """Throughput, response time, time in the queue and miss rate, the last in words where there are some."""
+    found = [_ours(task, cell, one) for one in measured]
+    return [*found[:-1], misses] if misses and cell is not None else found
 
 
 def _printed(row: Mapping[str, str], column: str) -> Entry:
