@@ -11,10 +11,14 @@ import pytest
 from synthetic_whole import Truth, write_whole
 from weir_lab.bench.sweep.sets import take_files
 from weir_lab.design.whole.sets import PublishedSource
-from weir_lab.report.common import Task
+from weir_lab.report.common import Task, series_of
+from weir_lab.report.numbers.published import TIMES_OVER_CLIENTS, printed_maxima
 from weir_lab.report.numbers.readings import read_cells
 from weir_lab.report.oracles import read_table
-from weir_lab.report.page.blocks import Value
+from weir_lab.report.page.blocks import Table, Value
+from weir_lab.report.printed_times import times_beside
+from weir_lab.report.sections import clients
+from weir_lab.report.sections.comparisons.drawn import printed_lines
 from weir_lab.report.sections.comparisons.summaries import its_cell, studied_clients, study_tables
 
 if TYPE_CHECKING:
@@ -103,3 +107,54 @@ def test_the_miss_rate_of_proxies_is_that_which_the_clients_counted(tmp_path: Pa
     assert at_clients.value == 0.0
     assert rates["Writes, in the proxies", "ours"] == "–"
     assert "its misses are those which the clients counted" in table.caption
+
+
+@pytest.fixture(name="direct", scope="module")
+def direct_task(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    """Direct access with what S3 printed of it."""
+    folder = tmp_path_factory.mktemp("direct")
+    study_set = take_files(DATA / "small.set.toml", folder)
+    write_whole(folder, study_set, Truth(), leave_out=tuple(set(study_set.files) - {"t-direct.toml"}))
+    spec = next(one for one in study_set.sections if one.name == "baseline")
+    published = [*spec.published, PublishedSource(table=TIMES_OVER_CLIENTS)]
+    sweep = read_cells("t-direct.toml", folder / "t-direct")
+    return Task(spec.model_copy(update={"published": published}), (sweep,), (), "S3")
+
+
+def test_response_times_that_s3_printed_over_its_clients_stand_beside_ours(direct: Task) -> None:
+    """They lay in no table of ours, and S3 saw in them where its server was full."""
+    cells = direct.first.cells
+    table = times_beside(direct, cells)
+    assert table is not None
+    numbers = [[one.value for one in row if isinstance(one, Value)] for row in table.rows]
+    # Of its six levels ours has two.
+    assert [row[0] for row in numbers] == [24.0, 96.0]
+    assert [row[1] for row in numbers] == [2.5, 6.0]
+    assert [row[5] for row in numbers] == [9600.0, 16000.0]
+    for row in numbers:
+        (cell,) = [one for one in cells if one.settings.clients == row[0] and one.settings.write_ratio == 1.0]
+        assert row[2] == pytest.approx(1e3 * cell.mean_response_s, rel=1e-3)
+        assert row[4] == pytest.approx(row[2] / row[0], rel=1e-3)
+    without = Task(direct.spec.model_copy(update={"published": direct.spec.published[:1]}), direct.sweeps, (), "S3")
+    assert times_beside(without, cells) is None
+
+
+def test_a_maximum_of_a_baseline_stands_at_the_clients_that_were_printed_with_it(direct: Task) -> None:
+    """S3 printed 240 clients beside its maximum, and the page neither that nor where it lies."""
+    found = [one for source in direct.spec.published for one in printed_maxima("S3", source)]
+    assert {one.where for one in found} == {"one memcached server, 240 clients"}
+    s5 = [one for source in direct.spec.published for one in printed_maxima("S5", source)]
+    assert {one.where for one in s5} == {"one memcached server, 96 clients if VC is per thread"}
+    (line,) = printed_lines(direct, [one for one in series_of(direct) if one.workload == "writes"])
+    assert [(one.x, one.note) for one in line.marks] == [(240.0, "direct, at its 240 clients")]
+
+
+def test_cells_without_a_proxy_have_times_over_clients_in_place_of_what_a_proxy_tells(direct: Task) -> None:
+    """Two columns of dashes stood there, and the rate by which S3 saw its server full nowhere."""
+    table = next(one for one in clients.build(direct) if isinstance(one, Table) and one.name == "baseline-laws")
+    assert "Outside the proxy (ms)" not in table.columns
+    places = [table.columns.index(name) for name in ("Clients", "R (ms)", "R / N (ms)")]
+    for row in table.rows:
+        number, time, rate = (one.value for place in places if isinstance(one := row[place], Value))
+        assert rate == pytest.approx(time / number, rel=1e-3)
+        assert len(row) == len(table.columns)

@@ -1,4 +1,4 @@
-"""Times that studies S1 and S4 printed, beside ours: stages, parts of the time in the middleware, and distributions.
+"""Times that studies S1, S3 and S4 printed, beside ours: over clients, stages, parts of the time in the middleware, and distributions.
 
 S1 has our stages from the second stamp on. S4's three times are sums of them:
 
@@ -18,8 +18,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from weir_lab.report.common import speed_note
-from weir_lab.report.numbers.comparing import outside_of
+from weir_lab.report.common import level_value, speed_note, workload_name
+from weir_lab.report.numbers.comparing import outside_of, response_of, throughput_of
+from weir_lab.report.numbers.published import TIMES_OVER_CLIENTS
 from weir_lab.report.numbers.readings import OPERATION_NAMES
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Table, Value, over
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from weir_lab.report.numbers.readings import CellReadings, Reading
     from weir_lab.report.page.blocks import Entry
 
-__all__ = ["distributions_beside", "means_beside", "quartiles_beside", "stages_beside"]
+__all__ = ["distributions_beside", "means_beside", "quartiles_beside", "stages_beside", "times_beside"]
 
 # Stages of S1 in its words, by ours.
 _S1_STAGES = {
@@ -53,6 +54,50 @@ _PERCENTILES = {"t_queue": "queue", "t_server": "backend"}
 _PERCENTS = (25, 50, 75, 95)
 # Client machines of S4; its tables count clients per machine.
 _MACHINES = 3
+
+
+def times_beside(task: Task, cells: Sequence[CellReadings]) -> Table | None:
+    """Response times over clients, as S3 printed those of one section; ``None`` in every other."""
+    rows: list[tuple[Entry, ...]] = []
+    speed = task.first.speed
+    asked = any(source.table == TIMES_OVER_CLIENTS for source in task.spec.published)
+    for row in read_table(TIMES_OVER_CLIENTS) if asked else ():
+        clients, time_ms = int(row["total_clients"]), float(row["response_time_ms"])
+        cell = next(
+            (
+                one
+                for one in cells
+                if (workload_name(one.settings), one.settings.clients) == (f"{row['workload']}s", clients)
+            ),
+            None,
+        )
+        if row["study"] != task.label or cell is None:
+            continue
+        rows.append(
+            (
+                f"{row['workload']}s",
+                Value(clients),
+                Value(time_ms),
+                level_value(cell, response_of, 1e3 * speed),
+                Value(float(row["ratio_printed"])),
+                Value(1e3 * speed * cell.mean_response_s / clients),
+                Value(1e3 * clients / time_ms, digits=0),
+                level_value(cell, throughput_of, 1.0 / speed, digits=0),
+            )
+        )
+    if not rows:
+        return None
+    return Table(
+        f"{task.spec.name}-printed-times",
+        f"Response times that {task.label} printed over its clients, with ours beside them. Its throughput at these levels follows from "
+        f"them (N / R: Little's law without think time).{speed_note(speed)}",
+        (
+            *("Workload", "Clients", f"{task.label}: R (ms)", "R (ms)", f"{task.label}: R / N (ms)", "R / N (ms)"),
+            *(f"{task.label}: N / R (requests/s)", "X (requests/s)"),
+        ),
+        tuple(rows),
+        folded=True,
+    )
 
 
 def means_beside(task: Task, cells: Sequence[CellReadings]) -> Table | None:

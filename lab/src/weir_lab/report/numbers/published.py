@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from weir_lab.design.whole.sets import PublishedSource
     from weir_lab.report.numbers.readings import CellReadings
 
-__all__ = ["KnownError", "Printed", "errors_at", "printed_maxima"]
+__all__ = ["TIMES_OVER_CLIENTS", "KnownError", "Printed", "errors_at", "printed_maxima"]
 
 Row = dict[str, str]
+TIMES_OVER_CLIENTS = "s3_response_time_per_client"
+"""A table of response times, which has no maxima."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,19 @@ class KnownError:
 def printed_maxima(study: str, source: PublishedSource) -> list[Printed]:
     """Maxima that the study printed for a section."""
     rows = [row for row in read_table(source.table) if row["study"] == study and _has(row, source.where)]
+    if source.table == TIMES_OVER_CLIENTS:
+        return []
     if source.table == "max_throughput_baseline":
-        return [Printed(_workload(row), float(row["throughput_ops_s"]), None, row["configuration"]) for row in rows]
+        return [
+            Printed(
+                _workload(row),
+                float(row["throughput_ops_s"]),
+                None,
+                f"{row['configuration']}, {row['total_clients_at_max']} clients{' if VC is per thread' if row['note'] else ''}",
+                int(row["total_clients_at_max"]),
+            )
+            for row in rows
+        ]
     if source.table == "max_throughput_middleware":
         return [
             Printed(

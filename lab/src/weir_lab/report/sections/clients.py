@@ -35,7 +35,13 @@ from weir_lab.report.numbers.readings import stage_s, stage_times
 from weir_lab.report.numbers.stations import bottleneck, link_bounds, tightest_of, usages
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Bar, Line, Mark, Panel
-from weir_lab.report.printed_times import distributions_beside, means_beside, quartiles_beside, stages_beside
+from weir_lab.report.printed_times import (
+    distributions_beside,
+    means_beside,
+    quartiles_beside,
+    stages_beside,
+    times_beside,
+)
 from weir_lab.report.sections.comparisons.drawn import alike_text, printed_lines
 from weir_lab.report.sections.comparisons.maxima import fewer_table, knee_of, knees_table, maxima_table, maximum_over
 from weir_lab.report.sections.comparisons.over_servers import crowd_points, crowd_table, spent_blocks, spent_points
@@ -89,7 +95,7 @@ def build(task: Task) -> list[Block]:
     ]
     cells = [cell for one in own for cell in one.cells]
     behind += [stages_beside(task, cells), means_beside(task, cells), quartiles_beside(task, cells)]
-    behind += [distributions_beside(task, cells)]
+    behind += [distributions_beside(task, cells), times_beside(task, cells)]
     return [
         *_sentences(task, own),
         *spent_blocks(task, own, drawn_own, _axis),
@@ -411,14 +417,23 @@ def _bins(times: Histogram, part: str, unit: str) -> list[Bar]:
 
 
 def _laws(task: Task, lines: Sequence[Series]) -> Table:
+    """Without a proxy R / N, by which S3 saw where its server was full, in place of what a proxy tells."""
     rows: list[tuple[Entry, ...]] = []
-    sampled = any(cell.of(lambda run: run.socket_wait_s) for one in lines for cell in one.cells)
+    cells = [cell for one in lines for cell in one.cells]
+    sampled = any(cell.of(lambda run: run.socket_wait_s) for cell in cells)
+    proxied = any(cell.settings.path is RequestPath.PROXY for cell in cells)
     for one in lines:
         for cell in one.cells:
             counted = cell.of(lambda run: run.proxy_throughput)
             outside = cell.of(outside_of)
             deviation = cell.of(lambda run: 100 * run.law_deviation)
             holds = abs(sum(deviation) / len(deviation)) <= 100 * one.sweep.study.gates.law_deviation_max
+            told: tuple[Entry, ...] = (
+                _signed([100 * (there / here - 1) for there, here in zip(counted, cell.throughputs, strict=False)])
+                if counted
+                else "–",
+                over(outside, 1e3, signed=True) if outside else "–",
+            )
             rows.append(
                 (
                     one.workload,
@@ -426,35 +441,33 @@ def _laws(task: Task, lines: Sequence[Series]) -> Table:
                     Value(cell.settings.clients),
                     level_value(cell, throughput_of, digits=0),
                     level_value(cell, response_of, 1e3),
+                    *(() if proxied else (Value(1e3 * cell.mean_response_s / cell.settings.clients),)),
                     _signed(deviation),
                     "holds" if holds else "broken",
-                    _signed([100 * (there / here - 1) for there, here in zip(counted, cell.throughputs, strict=False)])
-                    if counted
-                    else "–",
-                    over(outside, 1e3, signed=True) if outside else "–",
+                    *(told if proxied else ()),
                     *((level_value(cell, lambda run: run.socket_wait_s, 1e3, most=outside_of),) if sampled else ()),
                     Value(len(cell.runs)),
                 )
             )
+    what = (
+        "response time against N / X (interactive law), throughput at the proxy against the clients', and the part of the clients' time "
+        "that lies outside the proxy"
+        if proxied
+        else "response time against N / X (interactive law), and over the clients: R / N stays the same where each further one only waits"
+    )
     return Table(
         f"{task.spec.name}-laws",
-        "All cells, and the laws on them: response time against N / X (interactive law), throughput at the proxy against the clients', "
-        f"and the part of the clients' time that lies outside the proxy. {LAW_BY_RUNS}95 % intervals over runs."
+        f"All cells, and the laws on them: {what}. {LAW_BY_RUNS}95 % intervals over runs."
         + (
             " In its sockets: of sampled requests, until the network thread had read them; a part of what is outside."
             if sampled
             else ""
         ),
         (
-            "Workload",
-            "Series",
-            "Clients",
-            "X (requests/s)",
-            "R (ms)",
-            "R against N/X (%)",
-            "Law",
-            "Proxy against client X (%)",
-            "Outside the proxy (ms)",
+            *("Workload", "Series", "Clients", "X (requests/s)", "R (ms)"),
+            *(() if proxied else ("R / N (ms)",)),
+            *("R against N/X (%)", "Law"),
+            *(("Proxy against client X (%)", "Outside the proxy (ms)") if proxied else ()),
             *(("In its sockets (ms)",) if sampled else ()),
             "Runs",
         ),
