@@ -17,6 +17,7 @@ from weir_lab.report.numbers.readings import CellReadings
 from weir_lab.report.numbers.stations import Bound
 from weir_lab.report.page.blocks import Value
 from weir_lab.report.sections.claims.contrasts import AtMaximum
+from weir_lab.report.sections.clients import _ours_text
 from weir_lab.report.sections.comparisons.maxima import _against, _further, _shown
 from weir_lab.report.sections.comparisons.plateaus import ends_text, names_text
 from weir_lab.report.sets.results import _by_section, _Found
@@ -156,6 +157,19 @@ def test_fewer_clients_that_reach_the_plateau_too_move_its_beginning() -> None:
     # 95 % itself is on no side: the bracket is as wide as what is shown.
     one, two, six = cells_of({1: [281.0, 281.5, 281.2], 2: [540.0, 560.0, 552.9], 6: [582.0, 582.1, 582.2]})
     assert with_fewer(found, six, [one, two], MARGIN).knee_text == "between N = 1 and N = 6"
+
+
+def test_a_knee_before_the_first_level_of_a_maximum_says_which_clients_reach_it() -> None:
+    """“From 24 clients on” stood beside “stops growing between N = 1 and N = 3”, which are not levels of that curve."""
+    found = found_of(ON_A_PLATEAU)
+    one, two, six = cells_of({1: [281.0, 281.5, 281.2], 2: [562.0, 562.4, 562.2], 6: [582.0, 582.1, 582.2]})
+    moved = with_fewer(found, six, [one, two], MARGIN)
+    assert _ours_text([moved, moved]) == " (levels of ours with fewer clients: 2 reach what 6 do)"
+    two, six = cells_of({2: [190.0, 191.0, 190.5], 6: [465.0, 466.0, 465.5]})
+    bracketed = with_fewer(found, six, [two], MARGIN)
+    for mixed in ([bracketed], [moved, bracketed]):
+        assert _ours_text(mixed) == " (levels of ours with fewer clients)"
+    assert _ours_text([found]) == ""
 
 
 def test_fewer_clients_change_no_bracket_that_the_curve_has_and_one_run_of_them_says_nothing() -> None:

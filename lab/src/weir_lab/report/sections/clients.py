@@ -551,7 +551,7 @@ def _stop_sentence(stop: Stop) -> str:
     knees = {one.knee_text for one in stop.maxima if one.shown}
     if len(knees) == 1 and not maximum.lone:
         (knee,) = knees
-        ours = " (levels of ours with fewer clients)" if any(one.ours for one in stop.maxima) else ""
+        ours = _ours_text(stop.maxima)
         parts.append(
             f"Throughput stops growing {knee}{ours}." if knee.startswith("between") else f"Knee: {knee}{ours}."
         )
@@ -563,6 +563,17 @@ def _stop_sentence(stop: Stop) -> str:
     if open_:
         parts.append(f"With {names_text(open_)} no maximum is shown yet; the table says what it takes.")
     return " ".join([*parts, limit.short])
+
+
+def _ours_text(maxima: Sequence[Maximum]) -> str:
+    """Whether a knee is one of levels of ours, and which of these reach the plateau: the maximum begins at the curve's own levels."""
+    own = [one for one in maxima if one.ours]
+    if not own:
+        return ""
+    found = {(one.first.settings.clients if one.first is not None else None, one.cell.settings.clients) for one in own}
+    few, first = next(iter(found))
+    more = f": {few} reach what {first} do" if len(found) == 1 and few is not None else ""
+    return f" (levels of ours with fewer clients{more})"
 
 
 def _beside_sentence(task: Task, series: Series) -> str:
