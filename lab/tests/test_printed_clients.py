@@ -19,6 +19,7 @@ from weir_lab.report.page.blocks import Table, Value
 from weir_lab.report.printed_times import times_beside
 from weir_lab.report.sections import clients
 from weir_lab.report.sections.comparisons.drawn import printed_lines
+from weir_lab.report.sections.comparisons.queued import _moved_text, moved_points
 from weir_lab.report.sections.comparisons.summaries import its_cell, studied_clients, study_tables
 
 if TYPE_CHECKING:
@@ -158,3 +159,28 @@ def test_cells_without_a_proxy_have_times_over_clients_in_place_of_what_a_proxy_
         number, time, rate = (one.value for place in places if isinstance(one := row[place], Value))
         assert rate == pytest.approx(time / number, rel=1e-3)
         assert len(row) == len(table.columns)
+
+
+def test_where_more_workers_wait_longer_for_memcached_is_said_beside_the_queue_that_they_empty(tmp_path: Path) -> None:
+    """S5 measured a point again where its 64 workers waited longer than 32, and a box said that ours has several runs everywhere."""
+    light, heavy = (3.9, 3.8, 0.04, 0.05), (30.9, 20.8, 0.528, 21.9)
+    assert _moved_text(32, 64, {96: light, 192: heavy}) == (
+        "With 64 workers in each proxy a request waits for memcached longer than with 32 at 192 clients (30.9 against 20.8 ms), and less "
+        "in the queue (0.528 against 21.9 ms): what waits for one of 32 workers waits for memcached with 64. At the other level it waits "
+        "no longer, but for 5 %."
+    )
+    both = _moved_text(32, 64, {192: (29.2, 20.5, 1.36, 21.6), 384: (41.2, 20.5, 42.7, 41.0)})
+    assert both == (
+        "With 64 workers in each proxy a request waits for memcached longer than with 32 at 192 and 384 clients (41.2 against 20.5 ms with "
+        "384)."
+    )
+    assert _moved_text(32, 64, {96: light}).endswith("no longer than with 32, but for 5 %, at any number of clients.")
+    study_set = take_files(DATA / "small.set.toml", tmp_path)
+    write_whole(tmp_path, study_set, Truth(), leave_out=tuple(set(study_set.files) - {"t-full.toml"}))
+    spec = next(one for one in study_set.sections if one.name == "full")
+    sweep = read_cells("t-full.toml", tmp_path / "t-full")
+    printed = PublishedSource(table="max_throughput_full_system", where={"unit": "ops/s"})
+    task = Task(spec.model_copy(update={"published": [printed]}), (sweep,), (), "S5")
+    (said,) = moved_points(task, series_of(task))
+    assert said.startswith("With 64 workers in each proxy a request waits for memcached ")
+    assert moved_points(Task(spec, (sweep,), (), "S5"), series_of(task)) == []

@@ -46,7 +46,7 @@ from weir_lab.report.sections.comparisons.drawn import alike_text, printed_lines
 from weir_lab.report.sections.comparisons.maxima import fewer_table, knee_of, knees_table, maxima_table, maximum_over
 from weir_lab.report.sections.comparisons.over_servers import crowd_points, crowd_table, spent_blocks, spent_points
 from weir_lab.report.sections.comparisons.plateaus import names_text, stops_of
-from weir_lab.report.sections.comparisons.queued import queue_grows, queued
+from weir_lab.report.sections.comparisons.queued import moved_points, queue_grows, queued
 from weir_lab.report.sections.comparisons.summaries import study_tables
 from weir_lab.theory.histogram import MODE_BINS, MODE_SHARE, Histogram
 from weir_lab.theory.units import count_text, number, rate, significant
@@ -523,6 +523,7 @@ def _sentences(task: Task, lines: Sequence[Series]) -> list[Text]:
     points = [_stop_sentence(stop) for stop in stops_of(task)]
     points += [*spent_points(task, lines), *crowd_points(task, lines)]
     points += [_beside_sentence(task, one) for one in series_of(task) if one.event]
+    points += moved_points(task, lines)
     cells = [cell for one in lines for cell in one.cells]
     worst = max(cells, key=lambda cell: abs(_law(cell)))
     broken = [cell for cell in cells if abs(_law(cell)) > task.first.study.gates.law_deviation_max]
