@@ -109,6 +109,22 @@ def test_a_largest_mean_before_the_end_of_a_curve_is_flat_or_falls_behind_it_and
     assert (ends.course, ends.yet_text) == ("", "no maximum yet")
 
 
+def test_a_level_that_falls_because_its_runs_begin_slowly_says_so() -> None:
+    """Reads of S3 were 5.5 % lower with 384 clients, “why is not known”, and in their last seconds were as many as with 24."""
+    for late, why in (
+        (581.9, "the runs there were not steady at once: in their second half throughput is that of the plateau, but for 0.5 %"),
+        (560.0, "why is not known"),
+        (None, "why is not known"),
+    ):
+        cells = cells_of({**FLAT, 384: [600.0, 470.0, 560.0, 610.0, 520.0]})
+        for run in cells[-1].runs:
+            cast("Any", run).late_throughput = late
+        found = maximum_of(cells, MARGIN)
+        assert found.fall_text == "at 384 clients the mean is 5.2 % lower"
+        assert found.fall_why == why
+    assert found_of(FLAT).fall_why == "why is not known"
+
+
 def test_a_series_that_a_slow_machine_leaves_as_it_is_is_judged_by_its_own_runs() -> None:
     """Fifteen levels of one reader were within 3 % of each other, and blocks in which 64 readers were half as fast hid that."""
     rng = np.random.default_rng(8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html import unescape
 from pathlib import Path
@@ -15,7 +16,7 @@ from synthetic_whole import Truth, write_whole
 from weir_lab.bench.sweep.sets import take_files
 from weir_lab.records.formats import STAGES
 from weir_lab.report.numbers.readings import read_cells
-from weir_lab.report.page.blocks import Figure, Table, Text
+from weir_lab.report.page.blocks import Figure, Table, Text, Value
 from weir_lab.report.page.drawings.machines import STAMPS, System, Tier, draw_system, system_of
 from weir_lab.report.sets.system import _assumed_links, _copies_text, system_section
 
@@ -135,3 +136,35 @@ def test_the_section_says_what_the_study_files_and_the_testbed_say(tmp_path: Pat
     assert machines["server", "t-direct, t-full"][1] == machines["server", "t-direct, t-full"][4]
     assert [row[1] for row in tables["system-stamps"].rows] == list(STAMPS)
     assert system_section([]) is None
+
+
+def test_a_table_says_how_far_the_first_second_that_counts_is_off_the_others(tmp_path: Path) -> None:
+    """S5 cut 15 s where ours cut 2, and nothing told whether that was enough."""
+    study_set = take_files(DATA / "small.set.toml", tmp_path)
+    write_whole(tmp_path, study_set, Truth(), leave_out=tuple(set(study_set.files) - {"t-full.toml"}))
+
+    def entries() -> tuple[object, ...]:
+        section = system_section([read_cells("t-full.toml", tmp_path / "t-full")])
+        assert section is not None
+        (table,) = (one for one in section.blocks if isinstance(one, Table) and one.name == "system-layouts")
+        assert table.columns[-2:] == ("Warm-up (s)", "First second (%)")
+        return table.rows[0][-2:]
+
+    # Two seconds tell nothing.
+    assert entries()[1] == "–"
+    for path in (tmp_path / "t-full" / "runs").glob("*/load.json"):
+        load = json.loads(path.read_text())
+        first = load["windows"][0]
+        counts = (900, 1000, 1010, 990, 1000)
+        load["windows"] = [
+            {**first, "start_ns": place * first["length_ns"], "requests": count} for place, count in enumerate(counts)
+        ]
+        path.write_text(json.dumps(load))
+    warmup, share = entries()
+    assert isinstance(warmup, Value)
+    assert warmup.value == 0.0
+    assert isinstance(share, Value)
+    assert share.value == pytest.approx(-10.0)
+    assert share.text.startswith("−10.0")
+    (run, *_) = read_cells("t-full.toml", tmp_path / "t-full").cells[0].runs
+    assert run.late_throughput == pytest.approx(995.0)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from weir_lab.design import Level, Study
+    from weir_lab.design import Level, Plan, Study
     from weir_lab.design.whole.sets import Margins, SectionSpec
     from weir_lab.report.numbers.readings import CellReadings, Reading, SweepReadings
     from weir_lab.report.page.blocks import Block, Entry
@@ -416,8 +416,8 @@ def marked_as_in(study: Study, file: Path) -> Study:
     return study.model_copy(update={"assumed": load_study(file, None).assumed}) if file.is_file() else study
 
 
-def design_rows(study: Study) -> tuple[tuple[str, str], ...]:
-    """Factors with their levels, fixed settings, and the plan."""
+def design_rows(study: Study, original: Plan | None = None) -> tuple[tuple[str, str], ...]:
+    """Factors with their levels, fixed settings, and the plan; where that of the ``original`` study has other phases, these, too."""
     titles = {name: str(field.title) for name, field in Settings.model_fields.items()}
     plan = study.plan
     rows = [(f"{titles[name]}, factor", _levels_text(study, name, levels)) for name, levels in study.factors.items()]
@@ -445,11 +445,18 @@ def design_rows(study: Study) -> tuple[tuple[str, str], ...]:
         measured = f"{plan.measured_s:g} s"
         if plan.night is not None and plan.night.headline_s != plan.measured_s:
             measured = f"{plan.measured_s:g} or {plan.night.headline_s:g} s"
-        rows.append(("phases", f"{plan.warmup_s:g} s warm-up, {measured} measured, {plan.cooldown_s:g} s cool-down"))
+        phases = _phases_text(plan, measured)
+        rows.append(("phases", phases))
+        if original is not None and (theirs := _phases_text(original, f"{original.measured_s:g} s")) != phases:
+            rows.append(("phases of the study", theirs))
     rows += [("pace", study.pace or "as written")]
     if study.assumed:
         rows.append(("assumed, not printed by the study", ", ".join(study.assumed)))
     return tuple(rows)
+
+
+def _phases_text(plan: Plan, measured: str) -> str:
+    return f"{plan.warmup_s:g} s warm-up, {measured} measured, {plan.cooldown_s:g} s cool-down"
 
 
 def _levels_text(study: Study, name: str, levels: Sequence[Level]) -> str:

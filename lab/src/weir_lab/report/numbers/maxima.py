@@ -148,12 +148,17 @@ class Maximum:
         return f"{count_text(len(self.single), 'level')} {'has' if len(self.single) == 1 else 'have'} one run"
 
     @property
+    def _fallen(self) -> dict[CellReadings, float]:
+        """Levels with more clients whose mean lies below the plateau by `_FALL_MIN_PERCENT` or more, and by how many percent."""
+        if self.value is None:
+            return {}
+        lower = {cell: 100.0 * (1.0 - cell.mean_throughput / self.value.mean) for cell in self.beyond}
+        return {cell: percent for cell, percent in lower.items() if percent >= _FALL_MIN_PERCENT}
+
+    @property
     def fall_text(self) -> str:
         """``at 288 and 384 clients the mean is 0.7 % and 5.5 % lower``; empty where none is lower by `_FALL_MIN_PERCENT`."""
-        if self.value is None:
-            return ""
-        lower = {cell: 100.0 * (1.0 - cell.mean_throughput / self.value.mean) for cell in self.beyond}
-        fallen = {cell: percent for cell, percent in lower.items() if percent >= _FALL_MIN_PERCENT}
+        fallen = self._fallen
         named = [cell.settings.clients for cell in fallen]
         if not named:
             return ""
@@ -162,6 +167,18 @@ class Maximum:
             return f"at {count_text(len(named), 'level')} with more clients the mean is {ends} % lower"
         shares = [f"{number(percent, 1)} %" for percent in fallen.values()]
         return f"at {listed([str(one) for one in named])} clients the mean is {listed(shares)} lower"
+
+    @property
+    def fall_why(self) -> str:
+        """Behind ``fall_text``: that runs were slow at first, if the second half of those of each such level is on the plateau."""
+        least = (1.0 - _FALL_MIN_PERCENT / 100.0) * self.throughput
+        late = [cell.of(lambda run: run.late_throughput) for cell in self._fallen]
+        if late and all(found and sum(found) / len(found) > least for found in late):
+            return (
+                "the runs there were not steady at once: in their second half throughput is that of the plateau, but for "
+                f"{_FALL_MIN_PERCENT:g} %"
+            )
+        return "why is not known"
 
     @property
     def knee_text(self) -> str:

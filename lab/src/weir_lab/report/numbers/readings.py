@@ -15,6 +15,7 @@ from weir_lab.errors import ReportError
 from weir_lab.records import Run, read_runs, read_sweep
 from weir_lab.records.formats import STAGE_DIGITS, STAGES, subtract_snapshots
 from weir_lab.records.tables.found import attempts_by_content, findings_of
+from weir_lab.records.windows import windows_of
 from weir_lab.report.numbers.sweeps import Observation
 from weir_lab.theory.histogram import Histogram, merge_histograms
 from weir_lab.theory.laws import cycle_law
@@ -77,6 +78,23 @@ class Reading:
         """(R + Z - N/X) / (N/X)."""
         settings = self.settings
         return cycle_law(self.throughput, settings.population, self.response_s * 1e9, settings.think_time_s).deviation
+
+    @cached_property
+    def seconds(self) -> tuple[float, ...]:
+        """Throughput in each whole second of the measured phase."""
+        return tuple(one.throughput_rps for one in windows_of(self.load, None, 1))
+
+    @property
+    def first_second(self) -> float | None:
+        """Throughput in the first second that counts over that of all others: 1 where the warm-up was long enough; ``None`` of few."""
+        rest = sum(self.seconds[1:])
+        return self.seconds[0] * (len(self.seconds) - 1) / rest if len(self.seconds) > 2 and rest > 0.0 else None
+
+    @property
+    def late_throughput(self) -> float | None:
+        """Throughput in the second half of the measured phase, by whole seconds; ``None`` of fewer than four."""
+        late = self.seconds[(len(self.seconds) + 1) // 2 :]
+        return sum(late) / len(late) if len(self.seconds) > 3 else None
 
     @property
     def keys_per_s(self) -> float:

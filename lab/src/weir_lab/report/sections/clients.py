@@ -559,7 +559,8 @@ def _stop_sentence(stop: Stop) -> str:
     falls = {one.name: at.fall_text for one, at in zip(stop.series, stop.maxima, strict=True) if at.fall_text}
     if falls:
         named = [text if len(stop.series) == 1 else f"{text} ({name})" for name, text in falls.items()]
-        parts.append(f"{'; '.join(named).capitalize()}; why is not known.")
+        whys = {one.fall_why for one in stop.maxima if one.fall_text}
+        parts.append(f"{'; '.join(named).capitalize()}; {whys.pop() if len(whys) == 1 else 'why is not known of all'}.")
     open_ = [one.name for one, at in zip(stop.series, stop.maxima, strict=True) if not at.shown]
     if open_:
         parts.append(f"With {names_text(open_)} no maximum is shown yet; the table says what it takes.")

@@ -280,7 +280,7 @@ def _section(
             spec.title,
             question,
             hypothesis,
-            _design(marked_as_in(designed, sources.studies / f"{designed.name}.toml"), sweeps),
+            _design(designed, sources.studies / f"{designed.name}.toml", sweeps),
             tuple(blocks),
             (),
             missing,
@@ -353,18 +353,20 @@ def _key(sources: Sources, sweep: SweepReadings) -> str:
     return sweep.folder.relative_to(sources.root).as_posix()
 
 
-def _design(study: Study, sweeps: Sequence[SweepReadings]) -> tuple[tuple[str, str], ...]:
-    """As planned, and how many runs of a cell there are."""
+def _design(study: Study, file: Path, sweeps: Sequence[SweepReadings]) -> tuple[tuple[str, str], ...]:
+    """As planned and as its own ``file`` has it, and how many runs of a cell there are."""
+    study = marked_as_in(study, file)
     source = (("design of the study", study.source),) if study.source and study.source != _OURS else ()
+    rows = design_rows(study, load_study(file, None).plan if source and file.is_file() else None)
     counts = [len(cell.runs) for sweep in sweeps for cell in sweep.cells]
     if not counts:
-        return (*source, *design_rows(study))
+        return (*source, *rows)
     ends = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
     single = f"; {counts.count(1)} of {count_text(len(counts), 'cell')} with one" if 1 in counts else ""
     # A night makes runs of headline cells longer than planned.
     lengths = _lengths_text(list(sweeps))
     longer = () if lengths in ("", f"{study.plan.measured_s:g} s") else (("measured in a valid run", lengths),)
-    return (*source, *design_rows(study), *longer, ("valid runs of a cell", f"{ends}{single}"))
+    return (*source, *rows, *longer, ("valid runs of a cell", f"{ends}{single}"))
 
 
 def _missing(spec: SectionSpec, sweeps: tuple[SweepReadings, ...], sources: Sources) -> str:

@@ -6,13 +6,14 @@ study.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weir_lab.design import Engine, RequestPath
 from weir_lab.design.topology import tier_of
 from weir_lab.records.formats import STAGES
 from weir_lab.report.common import BARS_MEAN
-from weir_lab.report.page.blocks import Figure, Section, Table, Text, Value
+from weir_lab.report.page.blocks import Figure, Section, Table, Text, Value, over
 from weir_lab.report.page.drawings.machines import STAMPS, Tier, system_of
 from weir_lab.report.sections.models.counted import burst_s
 from weir_lab.theory.units import count_text, number
@@ -240,6 +241,8 @@ def _layouts(sweeps: Mapping[str, SweepReadings]) -> Table:
                 _levels(one.servers for one in settings),
                 _levels(one.replicas for one in settings),
                 _levels(one.value_size_bytes for one in settings),
+                Value(sweep.study.plan.warmup_s),
+                _first_second(sweep),
             )
         )
     beside = (
@@ -248,13 +251,21 @@ def _layouts(sweeps: Mapping[str, SweepReadings]) -> Table:
     return Table(
         f"{SYSTEM}-layouts",
         "What each sweep had. Workers are those of a proxy; of the split engine they are readers of each server, of the event engine its "
-        f"loops.{beside}{_copies_text(sweeps)}",
+        f"loops.{beside}{_copies_text(sweeps)} First second: how far throughput in the first second that counts, behind the warm-up, is "
+        "off that of the other seconds of its run, mean over the runs with its 95 % interval; what a run of n seconds has is off by the "
+        "n-th part of it.",
         (
             *("Sweep", "Client machines", "Clients", "Proxies", "Engine", "Workers", "Servers"),
-            *("Servers of a key", "Value (bytes)"),
+            *("Servers of a key", "Value (bytes)", "Warm-up (s)", "First second (%)"),
         ),
         tuple(rows),
     )
+
+
+def _first_second(sweep: SweepReadings) -> Entry:
+    """Whether the warm-up was long enough."""
+    found = [100.0 * (one - 1.0) for cell in sweep.cells for one in cell.of(lambda run: run.first_second)]
+    return replace(over(found, signed=True), digits=1, signed=True) if found else "–"
 
 
 def _copies_text(sweeps: Mapping[str, SweepReadings]) -> str:

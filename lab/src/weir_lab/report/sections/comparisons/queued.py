@@ -46,7 +46,7 @@ def queue_grows(series: Series) -> bool | None:
 
 
 def moved_points(task: Task, lines: Sequence[Series]) -> list[str]:
-    """At which clients the most workers wait longer for memcached than half of them: there the others' requests wait in the queue.
+    """At which clients the most workers wait longer for memcached than the next fewer, whose requests wait in the queue there.
 
     Of sections that have what a study printed of both waits by workers. The numbers are those of the table of mean stages.
     """
