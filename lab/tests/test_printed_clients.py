@@ -184,3 +184,23 @@ def test_where_more_workers_wait_longer_for_memcached_is_said_beside_the_queue_t
     (said,) = moved_points(task, series_of(task))
     assert said.startswith("With 64 workers in each proxy a request waits for memcached ")
     assert moved_points(Task(spec, (sweep,), (), "S5"), series_of(task)) == []
+
+
+def test_the_figure_of_stages_has_every_level_where_the_study_drew_them_all(tmp_path: Path) -> None:
+    """S5 drew six levels of clients; ours had two, and a table for those between."""
+    study_set = take_files(DATA / "small.set.toml", tmp_path)
+    write_whole(tmp_path, study_set, Truth(), leave_out=tuple(set(study_set.files) - {"t-full.toml"}))
+    spec = next(one for one in study_set.sections if one.name == "full")
+    sweep = read_cells("t-full.toml", tmp_path / "t-full")
+    titles = {}
+    for every in (False, True):
+        task = Task(spec.model_copy(update={"every_level": every}), (sweep,), (), "S5")
+        figure = clients._stages(task, series_of(task))
+        assert figure is not None
+        titles[every] = [panel.title for panel in figure.panels]
+        assert all([bar.label for bar in panel.bars] == ["8 workers", "64 workers"] for panel in figure.panels)
+    first, last = "writes, fewest clients (6)", "writes, most clients (192)"
+    assert titles == {
+        False: [first, last],
+        True: [first, "writes, 24 clients", "writes, 96 clients", last],
+    }

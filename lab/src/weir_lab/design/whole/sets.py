@@ -240,6 +240,7 @@ class SectionSpec(_Strict):
     published: list[PublishedSource] = Field(default_factory=list)
     errors: list[str] = Field(default_factory=list)
     redraws: dict[str, str] = Field(default_factory=dict)
+    every_level: bool = False
     claims: list[Claim] = Field(default_factory=list)
     hypotheses: list[Hypothesis] = Field(default_factory=list)
     more: list[More] = Field(default_factory=list)

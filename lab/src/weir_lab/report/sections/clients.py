@@ -72,6 +72,7 @@ _BOUND_SHOWN_MAX = 2.5
 _RATE, _TIME = "Throughput (requests/s)", "Response time (ms)"
 _PERCENTS = (1.0, 5.0, 50.0, 95.0, 99.0)
 _BINS = 30
+_ENDS = ((0, "fewest"), (-1, "most"))
 
 
 def build(task: Task) -> list[Block]:
@@ -323,20 +324,21 @@ def _queue_length(task: Task, lines: Sequence[Series]) -> Figure | None:
 
 
 def _stages(task: Task, lines: Sequence[Series]) -> Figure | None:
+    """With the fewest and the most clients, and at all levels between where the set asks for them."""
     panels = []
     for workload, group in by_workload(lines).items():
-        for place, words in ((0, "fewest"), (-1, "most")):
-            bars = [stage_bar(one.name, one.cells[place], outside=True) for one in group]
+        over_what = _AXES[group[0].over][1]
+        ends = [(f"{words} {over_what} ({{}})", [(one, one.cells[place]) for one in group]) for place, words in _ENDS]
+        between = [
+            (f"{{}} {over_what}", [(one, cell) for one in group for cell in one.cells if one.x(cell) == level])
+            for level in map(group[0].x, group[0].cells[1:-1] if task.spec.every_level else ())
+        ]
+        for title, cells in (ends[0], *between, ends[1]):
+            bars = [stage_bar(one.name, cell, outside=True) for one, cell in cells]
             shown = tuple(bar for bar in bars if bar is not None)
-            level = group[0].x(group[0].cells[place])
+            at = title.format(number(group[0].x(cells[0][1]), 0))
             panels.append(
-                Panel(
-                    f"{workload}, {words} {_AXES[group[0].over][1]} ({number(level, 0)})",
-                    Axis(""),
-                    Axis("Mean time (ms)"),
-                    bars=shown,
-                    parts=STAGE_LOOKS,
-                )
+                Panel(f"{workload}, {at}", Axis(""), Axis("Mean time (ms)"), bars=shown, parts=STAGE_LOOKS)
             )
     text = "Means over runs per request; the stages add up to the time in the proxy, and with what is outside to the clients' mean."
     return figure(task, "stages", "Where the time of a request goes", panels, text)
