@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from weir_lab.design import RequestPath, Settings
+from weir_lab.design import RequestPath, Settings, parse_study
+from weir_lab.report.common import design_rows
 from weir_lab.report.numbers.maxima import more_text
 from weir_lab.report.numbers.readings import CellReadings
 from weir_lab.report.numbers.stations import Usage
@@ -31,6 +32,8 @@ from weir_lab.report.sections.models.open_stations import loads_of
 from weir_lab.report.sets.assembling import _link_notes, _met_busy, _scale_texts, _testbed_notes, _testbeds
 from weir_lab.report.sets.results import again_blocks, in_part_text
 from weir_lab.theory.linear import Estimate, Within, judge_all
+
+DATA = Path(__file__).parent / "data" / "whole"
 
 
 def a_cell(clients: int, *, waiting: float = 0.0, set_s: float | None = None, rate: float = 1000.0) -> Any:
@@ -441,3 +444,24 @@ def test_a_ratio_of_stages_says_where_its_error_is_that_of_other_cells() -> None
     # Where all cells differ as much from run to run, their runs tell of one error.
     assert by_own_runs([calm], [calm, cell("as-calm", 0.01)], value) is None
     assert not _own_text(None, [calm], 0.05)
+
+
+def test_a_design_names_what_is_assumed_in_words_and_nothing_of_a_proxy_that_is_not_there() -> None:
+    """“Assumed: server_threads, topology.cpu” stood there, and event loops of a proxy in a design without one."""
+    direct = parse_study("assumed = ['server_threads', 'warmup_s', 'topology.cpu']\n" + (DATA / "t-direct.toml").read_text())
+    rows = dict(design_rows(direct))
+    assert rows["assumed, not printed by the study"] == "threads per memcached server, warm-up, CPU quotas"
+    assert direct.fixed["proxy_threads"] == 1
+    assert "event loops per proxy" not in rows
+    pooled = dict(design_rows(parse_study((DATA / "t-full.toml").read_text())))
+    assert pooled["network threads per proxy"] == "1"
+    assert "event loops per proxy" not in pooled
+
+
+def test_a_design_has_the_phases_of_the_study_beside_shorter_ones_of_ours() -> None:
+    text = (DATA / "t-full.toml").read_text()
+    night, whole = parse_study(text, "night"), parse_study(text, None).plan
+    rows = dict(design_rows(night, whole))
+    assert rows["phases of the study"] == "0 s warm-up, 60 s measured, 0 s cool-down"
+    assert "phases of the study" not in dict(design_rows(night))
+    assert "phases of the study" not in dict(design_rows(parse_study(text, None), whole))

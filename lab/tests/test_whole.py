@@ -653,15 +653,6 @@ def test_a_night_says_that_it_repeats_where_that_tells_most() -> None:
     assert dict(design_rows(parse_study((DATA / "t-full.toml").read_text(), "quick")))["repetitions"].startswith("3,")
 
 
-def test_a_design_has_the_phases_of_the_study_beside_shorter_ones_of_ours() -> None:
-    text = (DATA / "t-full.toml").read_text()
-    night, whole = parse_study(text, "night"), parse_study(text, None).plan
-    rows = dict(design_rows(night, whole))
-    assert rows["phases of the study"] == "0 s warm-up, 60 s measured, 0 s cool-down"
-    assert "phases of the study" not in dict(design_rows(night))
-    assert "phases of the study" not in dict(design_rows(parse_study(text, None), whole))
-
-
 def number_of(entry: object) -> float:
     """The number in a table's entry."""
     assert isinstance(entry, Value), entry

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weir_lab.design import Kind, RequestPath, Settings, cells_of, load_study
+from weir_lab.design import Engine, Kind, RequestPath, Settings, cells_of, load_study
 from weir_lab.design.whole.sets import DEFAULT_MARGINS
 from weir_lab.records.formats import STAGES
 from weir_lab.report.numbers.comparing import level_of, stands_alone
@@ -418,10 +418,15 @@ def marked_as_in(study: Study, file: Path) -> Study:
 
 def design_rows(study: Study, original: Plan | None = None) -> tuple[tuple[str, str], ...]:
     """Factors with their levels, fixed settings, and the plan; where that of the ``original`` study has other phases, these, too."""
-    titles = {name: str(field.title) for name, field in Settings.model_fields.items()}
+    titles = _titles(study)
     plan = study.plan
     rows = [(f"{titles[name]}, factor", _levels_text(study, name, levels)) for name, levels in study.factors.items()]
-    rows += [(titles[name], _levels_text(study, name, [value])) for name, value in study.fixed.items()]
+    direct = study.fixed.get("path") == RequestPath.DIRECT
+    rows += [
+        (titles[name], _levels_text(study, name, [value]))
+        for name, value in study.fixed.items()
+        if not (direct and name in OF_PROXIES)
+    ]
     if study.kind in (Kind.LOAD, Kind.TRACE, Kind.MICRO):
         runs = (
             "as many as the night had time for, where they tell most"
@@ -451,8 +456,28 @@ def design_rows(study: Study, original: Plan | None = None) -> tuple[tuple[str, 
             rows.append(("phases of the study", theirs))
     rows += [("pace", study.pace or "as written")]
     if study.assumed:
-        rows.append(("assumed, not printed by the study", ", ".join(study.assumed)))
+        words = titles | _PLAN_WORDS
+        rows.append(("assumed, not printed by the study", ", ".join(words.get(name, name) for name in study.assumed)))
     return tuple(rows)
+
+
+# What a study file may mark as assumed beside settings.
+_PLAN_WORDS = {
+    "warmup_s": "warm-up",
+    "measured_s": "measured time",
+    "cooldown_s": "cool-down",
+    "repetitions": "repetitions",
+    "topology.links": "links",
+    "topology.cpu": "CPU quotas",
+}
+
+
+def _titles(study: Study) -> dict[str, str]:
+    """Settings as a page names them; the threads of a proxy with workers or readers serve no request, but read them."""
+    titles = {name: str(field.title) for name, field in Settings.model_fields.items()}
+    if study.fixed.get("engine") in (Engine.POOL, Engine.SPLIT):
+        titles["proxy_threads"] = "network threads per proxy"
+    return titles
 
 
 def _phases_text(plan: Plan, measured: str) -> str:
