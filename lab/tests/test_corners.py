@@ -9,7 +9,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from weir_lab.report.common import level_words
 from weir_lab.report.numbers.readings import CellReadings
+from weir_lab.report.numbers.sweeps import TwoLevelFactor
 from weir_lab.report.page.blocks import Table, Text
 from weir_lab.report.sections.comparisons import corners
 from weir_lab.report.sections.comparisons.corners import corner_blocks, pair_changes_text
@@ -35,7 +37,7 @@ def found(monkeypatch: pytest.MonkeyPatch, limits: dict[tuple[int, int], str]) -
     cells = [cell_at(*levels, runs=2 + (levels == (3, 8))) for levels in RATES]
     sweep = SimpleNamespace(cells=cells, study=SimpleNamespace(apart=[]), links_built=False)
     task: Any = SimpleNamespace(first=sweep, margins=SimpleNamespace(maximum=5.0), spec=SimpleNamespace(name="effects"))
-    factors = tuple(SimpleNamespace(name=name, low=low, high=high) for name, (low, high) in LEVELS.items())
+    factors = tuple(TwoLevelFactor("A", name, low, high, ()) for name, (low, high) in LEVELS.items())
     design: Any = SimpleNamespace(
         factors=factors, choice=SimpleNamespace(additive=SimpleNamespace(repetitions=2)), whole=True
     )
@@ -65,6 +67,14 @@ def test_a_factor_that_matters_in_some_pairs_alone_is_said_with_them(monkeypatch
     )
     assert "of the section's 9 runs" in rest
     assert [row[-3] for row in table.rows] == ["links", "links", "workers", "links"]
+
+
+def test_factors_and_their_levels_are_named_in_words() -> None:
+    """“Proxy threads from 1 to 2”, “proxy threads 1, value size bytes 4096” stood on the page of our own system."""
+    words = {name: TwoLevelFactor("A", name, 1, 2, ()).words for name in ("proxy_threads", "value_size_bytes", "servers")}
+    assert words == {"proxy_threads": "event loops", "value_size_bytes": "value size", "servers": "servers"}
+    assert [level_words("proxy_threads", level) for level in (1, 2)] == ["1 event loop", "2 event loops"]
+    assert level_words("value_size_bytes", 4096) == "values of 4,096 bytes"
 
 
 def test_one_limit_everywhere_is_no_least_of_several(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -194,6 +194,10 @@ def level_name(factor: str, level: object) -> str:
     if factor in ("workers", "readers", "servers", "proxies", "keys"):
         noun = {"proxies": "proxy"}.get(factor, factor.removesuffix("s"))
         return count_text(int(str(level)), noun).replace("proxys", "proxies")
+    if factor == "proxy_threads":
+        return count_text(int(str(level)), "event loop")
+    if factor == "value_size_bytes":
+        return f"values of {int(str(level)):,} bytes"
     return f"{factor.replace('_', ' ')} {level}"
 
 

@@ -95,6 +95,11 @@ class TwoLevelFactor:
     high: Level
     between: tuple[Level, ...]
 
+    @property
+    def words(self) -> str:
+        """As a page names it: of a proxy's threads those that serve are its event loops."""
+        return {"proxy_threads": "event loops"}.get(self.name, self.name.removesuffix("_bytes").replace("_", " "))
+
 
 @dataclass(frozen=True, eq=False)
 class TwoLevelDesign:
@@ -121,7 +126,7 @@ class TwoLevelDesign:
 
     def name_of(self, term: str) -> str:
         """``A`` and ``AB`` in words: names of the factors."""
-        names = {factor.letter: factor.name.removesuffix("_bytes").replace("_", " ") for factor in self.factors}
+        names = {factor.letter: factor.words for factor in self.factors}
         return "mean" if term == "I" else " × ".join(names[letter] for letter in term)
 
 

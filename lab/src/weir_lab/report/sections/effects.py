@@ -392,7 +392,7 @@ def _blocks_text(design: TwoLevelDesign) -> str:
 
 def _cells(task: Task, workload: str, design: TwoLevelDesign) -> Table:
     fit = design.choice.additive
-    names = [factor.name.replace("_", " ") for factor in design.factors]
+    names = [factor.words for factor in design.factors]
     rows: list[tuple[Entry, ...]] = []
     corners = _corners(design)
     for index, corner in enumerate(corners):

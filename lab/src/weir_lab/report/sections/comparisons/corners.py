@@ -109,8 +109,7 @@ def _factor_text(task: Task, factor: TwoLevelFactor, corners: Sequence[CellReadi
         if high is not None:
             pairs.append((low, high))
     moved = [(a, b) for a, b in pairs if abs(b.mean_throughput / a.mean_throughput - 1.0) > margin / 100.0]
-    name = factor.name.replace("_", " ")
-    change = f"{name.capitalize()} from {factor.low} to {factor.high}"
+    change = f"{factor.words.capitalize()} from {factor.low} to {factor.high}"
     head = f"{change} change it by more than {margin:g} % in {len(moved)} of {len(pairs)} pairs"
     apart = set(task.first.study.apart)
     named = []
@@ -132,7 +131,7 @@ def _tied_texts(factor: TwoLevelFactor, corners: Sequence[CellReadings]) -> list
         ]
         if all(len(one) == 1 for one in levels) and levels[0] != levels[1]:
             low, high = (next(iter(one)) for one in levels)
-            name = factor.name.replace("_", " ")
+            name = factor.words
             found.append(f"With {name} goes {words}, {low} to {high}: what {name} change is the change of both.")
     return found
 
@@ -162,7 +161,7 @@ def _table(
         f"{workload.capitalize()}, cell by cell: throughput, mean response time, and the station that is full. Each has the 95 % interval "
         "of its mean alone.",
         (
-            *(one.name.replace("_", " ") for one in factors),
+            *(one.words for one in factors),
             "X (requests/s)",
             "R (ms)",
             "What limits",
