@@ -204,3 +204,14 @@ def test_the_figure_of_stages_has_every_level_where_the_study_drew_them_all(tmp_
         False: [first, last],
         True: [first, "writes, 24 clients", "writes, 96 clients", last],
     }
+
+
+def test_rules_of_the_knee_stand_once_in_the_caption_and_not_in_every_row(direct: Task) -> None:
+    """They were a tenth of a section's bytes, and S3's page has none to spare."""
+    table = next(one for one in clients.build(direct) if isinstance(one, Table) and one.name == "baseline-knees")
+    assert table.columns == ("Workload", "Series", "Estimator", "N")
+    named = {str(row[2]) for row in table.rows} - {"bracket by the data"}
+    assert len(named) > 5
+    for name in named:
+        assert table.caption.count(f"{name}, ") == 1, name
+    assert "power, N with the largest X / R" in table.caption

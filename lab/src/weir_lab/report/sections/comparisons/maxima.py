@@ -220,24 +220,20 @@ def knee_of(series: Series) -> Knee | None:
 def knees_table(task: Task, lines: Sequence[Series]) -> Table | None:
     """Where each series stops growing, by every rule; ``None`` where none has enough levels."""
     rows: list[tuple[Entry, ...]] = []
+    rules: dict[str, str] = {}
     for one in lines:
         knee = knee_of(one)
         if knee is None:
             continue
         bracket = maximum_over(task, [one]).knee_text
-        rows.append((one.workload, one.name, "bracket by the data", bracket, ""))
-        rows += [
-            (
-                one.workload,
-                one.name,
-                estimate.name.replace("_", " "),
-                Value(estimate.population, estimate.low, estimate.high, 1)
-                if estimate.population is not None
-                else "no answer",
-                estimate.rule,
-            )
-            for estimate in knee.estimates
-        ]
+        rows.append((one.workload, one.name, "bracket by the data", bracket))
+        for estimate in knee.estimates:
+            name = estimate.name.replace("_", " ")
+            rules[name] = estimate.rule
+            found: Entry = "no answer"
+            if estimate.population is not None:
+                found = Value(estimate.population, estimate.low, estimate.high, 1)
+            rows.append((one.workload, one.name, name, found))
     if not rows:
         return None
     return Table(
@@ -246,8 +242,8 @@ def knees_table(task: Task, lines: Sequence[Series]) -> Table | None:
         "Quote the bracket; the other rules answer other questions, and are for comparison with papers that use them. "
         "The bracket is what the runs can tell, by the levels of the table of maxima: the last that is shown to lie below the plateau but "
         f"for {task.margins.maximum:g} %, and the first that is shown to reach it."
-        f"{_fewer_text(task)}",
-        ("Workload", "Series", "Estimator", "N", "Rule"),
+        f"{_fewer_text(task)} The rules: {'; '.join(f'{name}, {rule}' for name, rule in rules.items())}.",
+        ("Workload", "Series", "Estimator", "N"),
         tuple(rows),
         folded=len(rows) > 10,
     )
