@@ -353,6 +353,13 @@ def test_what_a_proxy_adds_is_distinguished_from_the_delays_that_were_built() ->
     assert _hops([direct, through]) == [], "without delays there is no such part"
 
 
+def test_no_second_sign_is_missed_of_a_station_that_nobody_named() -> None:
+    """“No station is full: … so there is no second sign of it” stood on the page of our own system."""
+    alone: Any = SimpleNamespace(line=None)
+    assert _second_sign(alone, "server uplinks").startswith("All cells have the same clients, so there is no second sign of it")
+    assert "sign" not in _second_sign(alone, "")
+
+
 def test_time_that_stays_or_has_no_room_to_grow_is_no_second_sign() -> None:
     """“Grows 1.0 times, 59 % of it in stage backend”, and 270 % of the growth from 348 to 396 clients."""
 

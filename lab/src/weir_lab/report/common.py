@@ -363,7 +363,7 @@ LAW_BY_RUNS = (
 """Beside a column of the interactive law."""
 # What bars are: on a page whose words say more of it, and on one that says it here.
 BARS = "bars are 95 % intervals of each mean alone"
-BARS_MEAN = "times and divided by a factor; two runs that only their own difference could judge have none"
+BARS_MEAN = "times and divided by a factor; two runs have none where nothing else tells how far runs differ"
 BARS_IN_FULL = f"{BARS}, {BARS_MEAN}"
 
 

@@ -248,8 +248,8 @@ class Report:
     of_earlier: bool = True
     """Whether an earlier study concluded what is judged; else it was claimed by us, before there were data."""
     intervals: str = (
-        "Intervals are 95 % intervals over runs, t on logarithms, unless a caption says otherwise. Of two runs that only their own "
-        "difference could judge, both stand in place of an interval."
+        "Intervals are 95 % intervals over runs, t on logarithms, unless a caption says otherwise. Two runs stand in place of an interval "
+        "where nothing else tells how far runs differ."
     )
 
     @property

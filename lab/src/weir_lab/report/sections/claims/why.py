@@ -397,7 +397,10 @@ def _second_sign(place: _Place, station: str) -> str:
 def _sign(place: _Place, station: str) -> Sign:
     """Which part of a request's time grows from the fewest clients to the most."""
     if place.line is None:
-        same = "All cells have the same clients, so there is no second sign of it: no time that grows with them."
+        if not station:
+            same = "All cells have the same clients, so that no time which grows with them tells where requests wait."
+        else:
+            same = "All cells have the same clients, so there is no second sign of it: no time that grows with them."
         return Sign(same, _NO_SIGN)
     first, last = place.line.cells[0], place.line.cells[-1]
     clients = _range_of(place.line)
