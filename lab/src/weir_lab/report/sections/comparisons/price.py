@@ -124,8 +124,14 @@ def _points(workload: str, ways: Sequence[_Way]) -> list[str]:
         for place, one in enumerate(ways)
     ]
     change = _percent(own.maximum.throughput, first.maximum.throughput).text
-    found.append(f"{workload.capitalize()} stop at {listed(stops)} ({change} %){_whose(own)}.")
+    found.append(f"{workload.capitalize()} stop at {listed(stops)} ({change} %){_whose(own)}.{_falls_text(first)}")
     return found
+
+
+def _falls_text(first: _Way) -> str:
+    """Of the way that others are held against, the levels that fall off: there the table has changes that no proxy makes."""
+    falls = first.maximum.fall_text
+    return f" {first.name.capitalize()} {falls}; {first.maximum.fall_why}." if falls else ""
 
 
 def _where_it_goes(workload: str, first: _Way, own: _Way, clients: int) -> str:
