@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from weir_lab.design import RequestPath, Settings, parse_study
+from weir_lab.design import RequestPath, Settings, load_study, parse_study
 from weir_lab.report.common import design_rows
 from weir_lab.report.numbers.maxima import more_text
 from weir_lab.report.numbers.readings import CellReadings
@@ -29,7 +29,7 @@ from weir_lab.report.sections.comparisons.beside import _hops
 from weir_lab.report.sections.comparisons.queued import queue_grows
 from weir_lab.report.sections.models import networks
 from weir_lab.report.sections.models.open_stations import loads_of
-from weir_lab.report.sets.assembling import _link_notes, _met_busy, _scale_texts, _testbed_notes, _testbeds
+from weir_lab.report.sets.assembling import _design, _link_notes, _met_busy, _scale_texts, _testbed_notes, _testbeds
 from weir_lab.report.sets.results import again_blocks, in_part_text
 from weir_lab.theory.linear import Estimate, Within, judge_all
 
@@ -472,3 +472,8 @@ def test_a_design_has_the_phases_of_the_study_beside_shorter_ones_of_ours() -> N
     assert rows["phases of the study"] == "0 s warm-up, 60 s measured, 0 s cool-down"
     assert "phases of the study" not in dict(design_rows(night))
     assert "phases of the study" not in dict(design_rows(parse_study(text, None), whole))
+    # The file's own pace is the quick one, whose warm-up is as short as ours.
+    file = Path(__file__).parents[2] / "studies" / "s5-4.toml"
+    rows = dict(_design(load_study(file, "night"), file, []))
+    assert rows["phases"] == "2 s warm-up, 5 or 10 s measured, 2 s cool-down"
+    assert rows["phases of the study"] == "15 s warm-up, 60 s measured, 15 s cool-down"

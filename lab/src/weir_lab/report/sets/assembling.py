@@ -357,7 +357,7 @@ def _design(study: Study, file: Path, sweeps: Sequence[SweepReadings]) -> tuple[
     """As planned and as its own ``file`` has it, and how many runs of a cell there are."""
     study = marked_as_in(study, file)
     source = (("design of the study", study.source),) if study.source and study.source != _OURS else ()
-    rows = design_rows(study, load_study(file, None).plan if source and file.is_file() else None)
+    rows = design_rows(study, load_study(file, "full").plan if source and file.is_file() else None)
     counts = [len(cell.runs) for sweep in sweeps for cell in sweep.cells]
     if not counts:
         return (*source, *rows)
