@@ -324,6 +324,7 @@ def test_a_confirming_run_says_that_its_links_were_not_as_built() -> None:
 
 
 def a_subject(name: str, path: RequestPath, times_ms: dict[int, float]) -> Any:
+    assert more_text(900.0, 2).startswith("some 1,800 runs of each level in place of 2 would tell")
     cells = [
         SimpleNamespace(settings=SimpleNamespace(clients=clients, path=path), mean_response_s=ms / 1e3, runs=[])
         for clients, ms in times_ms.items()

@@ -156,7 +156,7 @@ def test_spikes_of_a_run_are_held_against_the_same_second_of_the_machine() -> No
     assert found.per_hour == pytest.approx(2.0)
     assert found.bursts == 2
     assert found.reach == pytest.approx(0.15, abs=0.02), "five standard deviations of 3 %"
-    assert found.kinds_text == "2 down; unusual in the same second: quota in 1, and nothing in 1"
+    assert found.kinds_text == "2 down; unusual in that second or beside it: quota in 1, and nothing in 1"
     short = Steadiness(windows[:100], 1.0, 0.0, -1.0, 1.0, 0.0, 0.0)
     assert spikes_of(cast("Reading", run), short) is None
 

@@ -202,7 +202,7 @@ def more_text(times: float, runs: int) -> str:
     """How much more data would tell, in runs of each level where it is known how many there are."""
     if times > _TIMES_MAX:
         return f"what was found lies so near to the limit that it would take more than {_TIMES_MAX:,.0f} times the runs to tell"
-    return f"some {wanted_runs(times, runs)} runs of each level in place of {runs} would tell in 4 of 5 such studies"
+    return f"some {wanted_runs(times, runs):,} runs of each level in place of {runs} would tell in 4 of 5 such studies"
 
 
 def maximum_of(cells: Sequence[CellReadings], margin_percent: float) -> Maximum:

@@ -135,7 +135,7 @@ def summary(task: Task) -> str:
         wanted, there = (sorted(one[place] for one in known) for place in (0, 1))
         runs = f"{there[0]}" if there[0] == there[-1] else f"{there[0]} to {there[-1]}"
         missing = {
-            f"some {wanted[0]} to {wanted[-1]} runs of each level in place of {runs} would tell in 4 of 5 such studies": None
+            f"some {wanted[0]:,} to {wanted[-1]:,} runs of each level in place of {runs} would tell in 4 of 5 such studies": None
         }
     courses = all(stop.maximum.course for stop in stops if not stop.maximum.shown)
     whose = "these largest means" if len(more) > 1 else "this largest mean"

@@ -614,8 +614,8 @@ def _best_and_worst(cells: Sequence[CellReadings]) -> list[str]:
     (best, high), (worst, low) = max(rows, key=lambda row: row[1].value), min(rows, key=lambda row: row[1].value)
     return [
         f"Of {len(rows)} settings the largest throughput, by means within blocks, is that of {_setting_text(best)}, {high.text} times the "
-        f"base, and the smallest that of {_setting_text(worst)}, {low.text} times. The two ends of so many lie "
-        "further from each other by chance than two that were chosen beforehand."
+        f"base, and the smallest that of {_setting_text(worst)}, {low.text} times. By chance the "
+        "ends of a range lie further from each other than two settings that were chosen beforehand."
     ]
 
 

@@ -159,7 +159,7 @@ class Spikes:
 
     @property
     def kinds_text(self) -> str:
-        """``2 up and 3 down; unusual in the same second: quota in 4, other processes in 2, and nothing in 1``."""
+        """``2 up and 3 down; unusual in that second or beside it: quota in 4, other processes in 2, and nothing in 1``."""
         if not self.sizes:
             return "none"
         up = sum(size > 0.0 for size in self.sizes)
@@ -168,10 +168,10 @@ class Spikes:
             return ways
         counted = {name: count for name in _CAUSES if (count := self.with_cause(name))}
         if not counted:
-            return f"{ways}; nothing that was recorded was unusual in the same second"
+            return f"{ways}; nothing that was recorded was unusual in that second or beside it"
         parts = [f"{name} in {count}" for name, count in sorted(counted.items(), key=lambda one: -one[1])]
         rest = f", and nothing in {self.open}" if self.open else ""
-        return f"{ways}; unusual in the same second: {', '.join(parts)}{rest}"
+        return f"{ways}; unusual in that second or beside it: {', '.join(parts)}{rest}"
 
     @property
     def open(self) -> int:
@@ -404,8 +404,8 @@ def _spike_table(task: Task, rows: Sequence[tuple[Entry, ...]]) -> Table:
         f"{task.spec.name}-spikes",
         f"Spikes: neighbouring windows whose throughput is further from the median of the minute around them than {FACTOR:g} robust "
         f"standard deviations and {100 * LEAST:g} % (from: how far that is here). Then in how many of them something of the machine "
-        "was unusual in the same second: larger than in 99 % of the seconds without a spike. By chance that is so in some 3 % for each "
-        f"cause. Spikes less than {REACH} windows apart are one burst.",
+        "was unusual in that second, the one before or the one behind: larger than in 99 % of the seconds without a spike. By chance that "
+        f"is so in some 3 % for each cause, 1 % for each of three seconds. Spikes less than {REACH} windows apart are one burst.",
         (
             "Trace",
             "Spikes",
