@@ -56,8 +56,11 @@ CAPTIONS = list(csv.DictReader((Path(__file__).parent / "oracles" / "figures.csv
 SHOWN_BY = {
     "throughput": {"throughput"},
     "both": {"throughput", "response"},
-    "response": {"response", "response-get", "response-set", "scalability", "percentiles", "percentiles-get"},
-    "percentiles": {"percentiles"},
+    "response": {
+        *("response", "response-get", "response-set", "scalability", "percentiles", "percentiles-get"),
+        *("response-proxy", "deviation"),
+    },
+    "percentiles": {"percentiles", "percentiles-proxy"},
     "proxy": {"proxy"},
     "queue-service": {"queue-service"},
     "queue-length": {"queue-length"},

@@ -1,4 +1,4 @@
-"""Times that studies S1, S3 and S4 printed, beside ours: over clients, stages, parts of the time in the middleware, and distributions.
+"""Times that studies S1, S3 and S4 printed, beside ours: over clients, stages, parts of the time, distributions, and what lasts by them.
 
 S1 has our stages from the second stamp on. S4's three times are sums of them:
 
@@ -16,23 +16,36 @@ The machines differ, so shares and their order can be compared, not values.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from itertools import takewhile
+from operator import truediv
+from typing import TYPE_CHECKING, NamedTuple
 
-from weir_lab.report.common import level_value, speed_note, workload_name
+from weir_lab.report.common import cell_words, level_value, speed_note, workload_name
 from weir_lab.report.numbers.comparing import outside_of, response_of, throughput_of
 from weir_lab.report.numbers.published import TIMES_OVER_CLIENTS
 from weir_lab.report.numbers.readings import OPERATION_NAMES
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Table, Value, over
+from weir_lab.theory.units import count_text, number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from weir_lab.report.common import Task
+    from weir_lab.report.common import Series, Task
+    from weir_lab.report.numbers.maxima import Maximum
     from weir_lab.report.numbers.readings import CellReadings, Reading
     from weir_lab.report.page.blocks import Entry
 
-__all__ = ["distributions_beside", "means_beside", "quartiles_beside", "stages_beside", "times_beside"]
+__all__ = [
+    "by_powers_of_two",
+    "distributions_beside",
+    "means_beside",
+    "quartiles_beside",
+    "stages_beside",
+    "sustained_beside",
+    "sustained_points",
+    "times_beside",
+]
 
 # Stages of S1 in its words, by ours.
 _S1_STAGES = {
@@ -54,6 +67,9 @@ _PERCENTILES = {"t_queue": "queue", "t_server": "backend"}
 _PERCENTS = (25, 50, 75, 95)
 # Client machines of S4; its tables count clients per machine.
 _MACHINES = 3
+# S1 took more clients as lasting until percentiles of the time in the proxy rose much, by eye: here by half from the fewest clients on.
+_RISE = 1.5
+_SUSTAINED = (50.0, 95.0)
 
 
 def times_beside(task: Task, cells: Sequence[CellReadings]) -> Table | None:
@@ -246,6 +262,110 @@ def stages_beside(task: Task, cells: Sequence[CellReadings]) -> Table | None:
     )
 
 
+class _Sustained(NamedTuple):
+    """The most clients of a series with which times in the proxy are still near those of the fewest, or the study's own choice."""
+
+    name: str
+    cell: CellReadings
+    times_ms: tuple[float, ...]
+    rises: tuple[float, ...]
+    chosen: bool = False
+
+
+def _sustained(task: Task, lines: Sequence[Series]) -> list[_Sustained]:
+    """Of each series by the rule, and then of the cell that S1 chose; nothing for a study that did not choose so."""
+    printed = [row for row in read_table("s1_breakdown") if row["study"] == task.label]
+    if not printed:
+        return []
+    at = tuple(int(printed[0][name]) for name in ("servers", "replication", "read_threads", "total_clients"))
+    found: list[_Sustained] = []
+    chosen: list[_Sustained] = []
+    for one in (one for one in lines if one.over == "clients" and not one.event):
+        known = [(cell, times) for cell in one.cells if (times := _in_proxy_ms(cell)) is not None]
+        if not known:
+            continue
+        of = [
+            _Sustained(one.name, cell, times, tuple(map(truediv, times, known[0][1])), _at_optimum(cell) == at)
+            for cell, times in known
+        ]
+        near = list(takewhile(lambda level: max(level.rises) <= _RISE, of))
+        found.append(near[-1]._replace(chosen=False))
+        chosen += [level for level in of if level.chosen]
+    return [*found, *chosen]
+
+
+def _in_proxy_ms(cell: CellReadings) -> tuple[float, ...] | None:
+    """Percentiles of the time in the proxy: means over runs, as the figure of them has them; ``None`` where a run has too few requests."""
+    times = [run.proxy_times for run in cell.runs]
+    found = [[one.percentile(percent) if one is not None else None for one in times] for percent in _SUSTAINED]
+    means = []
+    for of_runs in found:
+        known = [value for value in of_runs if value is not None]
+        if len(known) != len(cell.runs):
+            return None
+        means.append(sum(known) / len(known) / 1e6)
+    return tuple(means)
+
+
+def sustained_points(task: Task, lines: Sequence[Series]) -> list[str]:
+    """How much throughput lasts by S1's rule, and what the setting that it chose has here."""
+    levels = _sustained(task, lines)
+    ruled = [one for one in levels if not one.chosen]
+    if not ruled:
+        return []
+    said = [f"{one.name} up to {count_text(one.cell.settings.clients, 'client')}, {_rate_text(one)}" for one in ruled]
+    text = (
+        f"Lasting by {task.label}'s rule, that the median and the 95th percentile of the time in the proxy do not rise much, here by no "
+        f"more than half from the fewest clients on: {'; '.join(said)}."
+    )
+    own = next((one for one in levels if one.chosen), None)
+    if own is not None:
+        text += (
+            f" {task.label} chose {count_text(own.cell.settings.clients, 'client')} with {own.name}, by eye: there ours has "
+            f"{_rate_text(own)}, and a 95th percentile {_rise(own, -1).text} times that of the fewest clients."
+        )
+    return [text]
+
+
+def _rate_text(one: _Sustained) -> str:
+    return f"{number(one.cell.mean_throughput, 0)} requests/s"
+
+
+def _rise(one: _Sustained, place: int) -> Value:
+    return Value(one.rises[place], digits=1)
+
+
+def sustained_beside(task: Task, lines: Sequence[Series]) -> Table | None:
+    """The numbers of that sentence."""
+    rows: list[tuple[Entry, ...]] = [
+        (
+            f"{task.label}'s choice" if one.chosen else "by the rule",
+            one.name,
+            Value(one.cell.settings.clients),
+            Value(one.cell.mean_throughput, digits=0),
+            *(entry for place, time in enumerate(one.times_ms) for entry in (Value(time), _rise(one, place))),
+        )
+        for one in _sustained(task, lines)
+    ]
+    if not rows:
+        return None
+    return Table(
+        f"{task.spec.name}-sustained",
+        "How many clients last: the most with which neither the median nor the 95th percentile of the time in the proxy is more than "
+        f"{_RISE:g} times that of the fewest clients of the series, of means over runs; and the setting that {task.label} chose by eye.",
+        (
+            *("Chosen", "Series", "Clients", "X (requests/s)"),
+            *(
+                "Median in the proxy (ms)",
+                "times that of the fewest",
+                "95 % in the proxy (ms)",
+                "times that of the fewest",
+            ),
+        ),
+        tuple(rows),
+    )
+
+
 def distributions_beside(task: Task, cells: Sequence[CellReadings]) -> Table | None:
     """Cumulative distributions that the study printed of a setting, ours beside; ``None`` without a setting that both have."""
     rows: list[tuple[Entry, ...]] = []
@@ -277,6 +397,29 @@ def distributions_beside(task: Task, cells: Sequence[CellReadings]) -> Table | N
         "Cumulative distribution of the response time, the study's beside ours, of every setting that both have; all our runs together. "
         f"The bounds are the study's; our times are brought to its speed.{speed_note(task.first.speed)}",
         ("S", "R", "Writes (%)", "Threads", "Clients", "Up to (ms)", "Study (%)", "Ours (%)"),
+        tuple(rows),
+        folded=True,
+    )
+
+
+def by_powers_of_two(task: Task, maximum: Maximum) -> Table | None:
+    """The distribution as the generators of the studies printed it: cumulative, by powers of two."""
+    cell = maximum.cell
+    merged = cell.merged(lambda run: run.times)
+    if merged is None:
+        return None
+    rows: list[tuple[Entry, ...]] = []
+    for power in range(27):
+        share = 100.0 * merged.count_up_to(1000 << power) / merged.total
+        if share > 0.0:
+            rows.append((Value(float(1 << power), digits=0), Value(share, digits=3)))
+        if share == 100.0:
+            break
+    return Table(
+        f"{task.spec.name}-log2",
+        f"Cumulative distribution of the response time at the {'maximum' if maximum.shown else 'largest mean'} ({cell_words(cell)}), "
+        "all runs together.",
+        ("Up to (µs)", "Requests (%)"),
         tuple(rows),
         folded=True,
     )

@@ -179,6 +179,11 @@ class Reading:
         )
         return self._between(after, before, f"{operation}.total")
 
+    @cached_property
+    def proxy_times(self) -> Histogram | None:
+        """Whole times in the proxy, from the first stamp to the last, of all operations."""
+        return merge_histograms(times for name in OPERATION_NAMES if (times := self.proxy_times_of(name)) is not None)
+
     def cores(self, role: Role) -> float | None:
         """Cores that a role kept busy."""
         cpu = self.run.cpu

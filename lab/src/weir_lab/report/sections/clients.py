@@ -36,13 +36,16 @@ from weir_lab.report.numbers.stations import bottleneck, link_bounds, tightest_o
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Bar, Line, Mark, Panel
 from weir_lab.report.printed_times import (
+    by_powers_of_two,
     distributions_beside,
     means_beside,
     quartiles_beside,
     stages_beside,
+    sustained_beside,
+    sustained_points,
     times_beside,
 )
-from weir_lab.report.sections.comparisons.drawn import alike_text, printed_lines
+from weir_lab.report.sections.comparisons.drawn import alike_text, deviations, printed_lines, proxy_percentiles
 from weir_lab.report.sections.comparisons.maxima import fewer_table, knee_of, knees_table, maxima_table, maximum_over
 from weir_lab.report.sections.comparisons.over_servers import crowd_points, crowd_table, spent_blocks, spent_points
 from weir_lab.report.sections.comparisons.plateaus import names_text, stops_of
@@ -81,7 +84,8 @@ def build(task: Task) -> list[Block]:
     own = [one for one in lines if not one.event]
     drawn = series_of(task, _swept(task))
     drawn_own = [one for one in drawn if not one.event]
-    figures: list[Block | None] = [_throughput(task, drawn), _response(task, drawn), _percentiles(task, drawn_own)]
+    figures: list[Block | None] = [_throughput(task, drawn), _response(task, drawn), deviations(task, drawn_own, _axis)]
+    figures += [_percentiles(task, drawn_own), proxy_percentiles(task, _chosen(drawn_own), _PERCENTS, _axis)]
     figures += [_rate_of_change(task, drawn_own)]
     if any(cell.settings.path is RequestPath.PROXY for one in own for cell in one.cells):
         figures += [_proxy_side(task, drawn_own), _queue_and_service(task, drawn_own), _queue_length(task, drawn_own)]
@@ -96,11 +100,11 @@ def build(task: Task) -> list[Block]:
     ]
     cells = [cell for one in own for cell in one.cells]
     behind += [stages_beside(task, cells), means_beside(task, cells), quartiles_beside(task, cells)]
-    behind += [distributions_beside(task, cells), times_beside(task, cells)]
+    behind += [distributions_beside(task, cells), sustained_beside(task, own), times_beside(task, cells)]
     return [
         *_sentences(task, own),
         *spent_blocks(task, own, drawn_own, _axis),
-        *with_tables([*tables, *figures, *behind, _log2(task, maximum_over(task, own))]),
+        *with_tables([*tables, *figures, *behind, by_powers_of_two(task, maximum_over(task, own))]),
     ]
 
 
@@ -523,7 +527,7 @@ def _stations(task: Task, lines: Sequence[Series]) -> Table:
 
 def _sentences(task: Task, lines: Sequence[Series]) -> list[Text]:
     points = [_stop_sentence(stop) for stop in stops_of(task)]
-    points += [*spent_points(task, lines), *crowd_points(task, lines)]
+    points += [*spent_points(task, lines), *crowd_points(task, lines), *sustained_points(task, lines)]
     points += [_beside_sentence(task, one) for one in series_of(task) if one.event]
     points += moved_points(task, lines)
     cells = [cell for one in lines for cell in one.cells]
@@ -614,29 +618,6 @@ def _first(stop: Stop) -> str:
 def _law(cell: CellReadings) -> float:
     found = cell.of(lambda run: run.law_deviation)
     return sum(found) / len(found)
-
-
-def _log2(task: Task, maximum: Maximum) -> Table | None:
-    """The distribution as the generators of the studies printed it: cumulative, by powers of two."""
-    cell = maximum.cell
-    merged = cell.merged(lambda run: run.times)
-    if merged is None:
-        return None
-    rows: list[tuple[Entry, ...]] = []
-    for power in range(27):
-        share = 100.0 * merged.count_up_to(1000 << power) / merged.total
-        if share > 0.0:
-            rows.append((Value(float(1 << power), digits=0), Value(share, digits=3)))
-        if share == 100.0:
-            break
-    return Table(
-        f"{task.spec.name}-log2",
-        f"Cumulative distribution of the response time at the {'maximum' if maximum.shown else 'largest mean'} ({cell_words(cell)}), "
-        "all runs together.",
-        ("Up to (µs)", "Requests (%)"),
-        tuple(rows),
-        folded=True,
-    )
 
 
 def conclusions(task: Task) -> dict[str, str]:

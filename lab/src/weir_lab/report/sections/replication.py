@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from weir_lab.design import RequestPath
 from weir_lab.report.common import (
     LAW_BY_RUNS,
-    OPERATION_LOOKS,
     STAGE_LOOKS,
     Task,
     figure,
@@ -35,6 +34,7 @@ from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
 from weir_lab.report.printed_times import distributions_beside, quartiles_beside
+from weir_lab.report.sections.comparisons.drawn import response_over_replicas
 from weir_lab.report.sections.comparisons.over_servers import servers_points, servers_shown, servers_table
 from weir_lab.theory.stats import FALSE_DISCOVERIES, benjamini_hochberg
 from weir_lab.theory.units import change_text, count_text, number
@@ -62,7 +62,8 @@ def build_replication(task: Task) -> list[Block]:
     """Throughput, response times per operation and stages over replicas, for each number of servers."""
     cells = list(task.first.cells)
     figures: list[Block | None] = [
-        _response_over_replicas(task, cells),
+        response_over_replicas(task, _at_servers(cells), _OPERATIONS),
+        response_over_replicas(task, _at_servers(cells), _OPERATIONS, inside=True),
         _throughput_over_replicas(task, cells),
         _stages_over_replicas(task, cells),
         _scalability(task, cells),
@@ -141,37 +142,8 @@ def _of(cells: Sequence[CellReadings], **settings: float) -> list[CellReadings]:
     return sorted(found, key=lambda cell: (cell.settings.replicas, cell.settings.write_ratio))
 
 
-def _response_over_replicas(task: Task, cells: Sequence[CellReadings]) -> Figure | None:
-    panels = []
-    for operation in _OPERATIONS:
-        for servers in _servers(cells):
-            group = _of(cells, servers=servers)
-            look = OPERATION_LOOKS[operation]
-            mean = [mark(cell, cell.settings.replicas, operation_s(operation), 1e3) for cell in group]
-            band, median = [], []
-            for cell in group:
-                times = cell.merged(operation_times(operation))
-                found = [times.percentile(percent) for percent in (25.0, 50.0, 75.0)] if times is not None else [None]
-                known = [value / 1e6 for value in found if value is not None]
-                if len(known) == 3:
-                    band.append(Mark(cell.settings.replicas, known[1], known[0], known[2]))
-                    median.append(Mark(cell.settings.replicas, known[1], note="median of all runs"))
-            lines = [
-                Line("25 to 75 % of the requests", tuple(band), look, "band"),
-                Line(f"{OPERATION_NAMES[operation]}, mean", tuple(one for one in mean if one), look),
-                Line("median", tuple(median), LOOKS[7], "points"),
-            ]
-            ticks = tuple(float(cell.settings.replicas) for cell in group)
-            panels.append(
-                Panel(
-                    f"{OPERATION_NAMES[operation]}, {servers} servers",
-                    Axis("Replicas R", ticks=ticks),
-                    Axis("Response time (ms)"),
-                    tuple(line for line in lines if line.marks),
-                )
-            )
-    text = method(cells) + " Band: 25 to 75 % of the requests of all runs; stars: their median."
-    return figure(task, "response", "Response time per operation over replicas", panels, text)
+def _at_servers(cells: Sequence[CellReadings]) -> dict[int, list[CellReadings]]:
+    return {servers: _of(cells, servers=servers) for servers in _servers(cells)}
 
 
 def _throughput_over_replicas(task: Task, cells: Sequence[CellReadings]) -> Figure | None:
@@ -446,7 +418,7 @@ def _changes_text(effects: Sequence[_Effect]) -> str:
 
 
 def _by_servers(cells: Sequence[CellReadings]) -> dict[str, list[CellReadings]]:
-    return {f"S = {servers}": _of(cells, servers=servers) for servers in _servers(cells)}
+    return {f"S = {servers}": group for servers, group in _at_servers(cells).items()}
 
 
 def _replication_sentences(cells: Sequence[CellReadings]) -> list[Text]:

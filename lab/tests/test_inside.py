@@ -1,0 +1,135 @@
+"""What S1, S2 and S4 asked of single times: in the proxy, their deviation, which part changes, and what was printed over readers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from synthetic_whole import Truth, write_whole
+from weir_lab.bench.sweep.sets import take_files
+from weir_lab.design.whole.sets import PublishedSource, load_set
+from weir_lab.report.common import Task, own_levels, series_of
+from weir_lab.report.numbers.readings import read_cells
+from weir_lab.report.page.blocks import Figure, Table, Text, Value
+from weir_lab.report.sections import clients, replication, smaller
+from weir_lab.report.sections.comparisons import queued
+from weir_lab.report.sections.comparisons.drawn import printed_lines
+
+if TYPE_CHECKING:
+    from weir_lab.design.whole.sets import SectionSpec
+    from weir_lab.report.numbers.readings import SweepReadings
+
+DATA = Path(__file__).parent / "data" / "whole"
+STUDIES = Path(__file__).parents[2] / "studies"
+SPLIT = """
+schema = "weir.study/1"
+name = "t-full"
+title = "Settings that S1 and S4 printed"
+question = "Where does the time go?"
+hypothesis = "It goes where it went."
+kind = "load"
+[topology]
+speed = 0.5
+[fixed]
+path = "proxy"
+engine = "split"
+servers = 5
+client_machines = 3
+keys = 1000
+write_ratio = 0.0
+[factors]
+readers = [16, 32]
+clients = [6, 30, 180, 384]
+[plan]
+repetitions = 3
+warmup_s = 0.0
+measured_s = 60.0
+"""
+
+
+def sweep_of(root: Path, name: str, text: str = "") -> SweepReadings:
+    """One sweep of the small study, and nothing else of it."""
+    study_set = take_files(DATA / "small.set.toml", root)
+    if text:
+        (root / "studies" / f"{name}.toml").write_text(text)
+    write_whole(root, study_set, Truth(), leave_out=tuple(set(study_set.files) - {f"{name}.toml"}))
+    return read_cells(f"{name}.toml", root / name)
+
+
+def spec(name: str, **changed: object) -> SectionSpec:
+    found = next(one for one in load_set(DATA / "small.set.toml").sections if one.name == name)
+    return found.model_copy(update=changed)
+
+
+def named(blocks: list[Any], name: str) -> Any:
+    return next((one for one in blocks if isinstance(one, Table | Figure) and one.name == name), None)
+
+
+def number_of(entry: object) -> float:
+    assert isinstance(entry, Value)
+    return entry.value
+
+
+def test_percentiles_of_the_time_in_the_proxy_are_drawn_where_a_study_drew_them_and_say_what_lasts(
+    tmp_path: Path,
+) -> None:
+    """S1 chose its best point by percentiles of its middleware; the page had those of the clients, and no choice."""
+    sweep = sweep_of(tmp_path, "t-full", SPLIT)
+    plain = clients.build(Task(spec("full"), (sweep,), (), "S4"))
+    assert named(plain, "full-percentiles-proxy") is None
+    assert named(plain, "full-sustained") is None
+    blocks = clients.build(Task(spec("full", redraws={"percentiles-proxy": "Figure 3"}), (sweep,), (), "S1"))
+    drawn = named(blocks, "full-percentiles-proxy")
+    assert drawn.redraws == "Figure 3"
+    assert {panel.title for panel in drawn.panels} == {"reads, 16 readers", "reads, 32 readers"}
+    at_clients = named(blocks, "full-percentiles")
+    for inside, outside in zip(drawn.panels, at_clients.panels, strict=True):
+        for one, other in zip(inside.lines, outside.lines, strict=True):
+            # The proxy sees all but 0.2 ms of each request.
+            assert [mark.y for mark in one.marks] == pytest.approx([mark.y - 0.2 for mark in other.marks], abs=0.05)
+    table = named(blocks, "full-sustained")
+    rows = {(row[0], row[1]): row for row in table.rows}
+    assert set(rows) == {("by the rule", "16 readers"), ("by the rule", "32 readers"), ("S1's choice", "32 readers")}
+    assert number_of(rows["S1's choice", "32 readers"][2]) == 180
+    assert all(number_of(row[5]) <= 1.5 and number_of(row[7]) <= 1.5 for row in table.rows if row[0] == "by the rule")
+    said = next(one for one in blocks[0].points if one.startswith("Lasting by S1's rule"))
+    assert "S1 chose 180 clients with 32 readers, by eye: there ours has " in said
+    for row in table.rows:
+        assert f"{cast('Value', row[3]).text} requests/s" in said
+
+
+def test_the_deviation_of_single_requests_is_drawn_where_a_study_drew_it(tmp_path: Path) -> None:
+    """S2's Figure 3 has it at every level of clients; the page had a box in its place."""
+    sweep = sweep_of(tmp_path, "t-direct")
+    assert named(clients.build(Task(spec("baseline"), (sweep,), (), "S2")), "baseline-deviation") is None
+    task = Task(spec("baseline", redraws={"deviation": "Figure 3"}), (sweep,), (), "S2")
+    drawn = named(clients.build(task), "baseline-deviation")
+    spreads = next(panel for panel in drawn.panels if panel.title == "reads: standard deviation")
+    for mark in spreads.lines[0].marks:
+        cell = next(
+            one for one in sweep.cells if (one.settings.clients, one.settings.write_ratio) == (int(mark.x), 0.0)
+        )
+        found = [times.standard_deviation() for run in cell.runs if (times := run.times) is not None]
+        assert mark.y == pytest.approx(sum(one for one in found if one is not None) / len(found) / 1e6, rel=0.01)
+    means = next(panel for panel in drawn.panels if panel.title == "reads: mean")
+    assert {line.kind for line in means.lines} == {"band", "line"}
+
+
+def test_times_in_the_proxy_over_replicas_are_drawn_where_a_study_drew_them(tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path, "t-repl")
+    assert (
+        named(replication.build_replication(Task(spec("replication"), (sweep,))), "replication-response-proxy") is None
+    )
+    task = Task(spec("replication", redraws={"response-proxy": "Figure 7"}), (sweep,))
+    blocks = replication.build_replication(task)
+    inside, outside = (named(blocks, f"replication-{name}") for name in ("response-proxy", "response"))
+    assert inside.redraws == "Figure 7"
+    for one, other in zip(inside.panels, outside.panels, strict=True):
+        assert one.title == other.title
+        pairs = [(line, next(at for at in other.lines if at.name == line.name)) for line in one.lines]
+        for line, at in pairs:
+            assert [mark.y for mark in line.marks] == pytest.approx([mark.y - 0.2 for mark in at.marks], abs=0.05)
