@@ -133,3 +133,19 @@ def test_times_in_the_proxy_over_replicas_are_drawn_where_a_study_drew_them(tmp_
         pairs = [(line, next(at for at in other.lines if at.name == line.name)) for line in one.lines]
         for line, at in pairs:
             assert [mark.y for mark in line.marks] == pytest.approx([mark.y - 0.2 for mark in at.marks], abs=0.05)
+
+
+def test_values_that_were_printed_over_read_threads_stand_at_their_own_number(tmp_path: Path) -> None:
+    """S4 printed 9,691/s with 12 threads and 9,881/s with 16; the figure had the first alone, “where our mean is largest”."""
+    text = re.sub(r"readers = .*", "readers = [12, 16, 20]", SPLIT).replace(
+        "clients = [6, 30, 180, 384]", "clients = [384]"
+    )
+    sweep = sweep_of(tmp_path, "t-full", text)
+    source = PublishedSource(table="s4_quoted", where={"experiment": "max_throughput_run2", "quantity": "throughput"})
+    task = Task(spec("full", published=[source]), (sweep,), (), "S4")
+    (line,) = printed_lines(task, series_of(task, "readers"))
+    assert [(one.x, one.y) for one in line.marks] == [
+        (12.0, pytest.approx(9691 * sweep.speed)),
+        (16.0, pytest.approx(9881 * sweep.speed)),
+    ]
+    assert all(one.note.endswith(f"at its {one.x:g} readers") for one in line.marks)

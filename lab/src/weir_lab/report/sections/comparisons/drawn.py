@@ -59,10 +59,15 @@ def printed_lines(task: Task, group: Sequence[Series]) -> list[Line]:
     """What the study printed for these series, at our speed: a point at its clients where it printed them.
 
     Else one level for all, or a point for each: at the clients that follow from what else it printed (`reckoned_clients`), as in the table
-    of its summary, or where our largest mean stands.
+    of its summary, or where our largest mean stands. Over workers or readers each point stands at its own number of them.
     """
     found: list[tuple[Series, CellReadings, Printed]] = []
     for one in group:
+        if one.over != "clients" and not one.event:
+            found += [
+                (one, cell, printed) for cell in one.cells for printed in printed_of(task) if _is_of(printed, cell)
+            ]
+            continue
         largest = max(one.cells, key=lambda cell: cell.mean_throughput)
         fitting = [] if one.event else [printed for printed in printed_of(task) if printed.fits(largest)]
         found += [(one, largest, fitting[0])] if fitting else []
@@ -77,12 +82,19 @@ def printed_lines(task: Task, group: Sequence[Series]) -> list[Line]:
         clients = printed.clients_of(one.cells) if one.over == "clients" else None
         reckoned = reckoned_clients(task, one.cells) if one.over == "clients" and clients is None else None
         place, where = one.x(cell), "where our mean is largest"
-        if clients is not None:
+        if one.over != "clients":
+            where = f"at its {level_name(one.over, cell.level(one.over))}"
+        elif clients is not None:
             place, where = float(clients), f"at its {clients} clients"
         elif reckoned is not None:
             place, where = float(reckoned), f"at its {reckoned} clients, by Little's law from what it printed"
         marks[Mark(place, printed.throughput * speed, note=f"{one.name}, {where}")] = None
     return [Line(name, tuple(marks), PRINTED, "points")]
+
+
+def _is_of(printed: Printed, cell: CellReadings) -> bool:
+    """Whether a printed value belongs to the settings of a cell, its clients among them where they were printed."""
+    return printed.fits(cell) and printed.clients in (None, cell.settings.clients)
 
 
 def alike_text(lines: Sequence[Series], value: Callable[[Reading], float | None]) -> str:
