@@ -119,6 +119,39 @@ def test_the_deviation_of_single_requests_is_drawn_where_a_study_drew_it(tmp_pat
     assert {line.kind for line in means.lines} == {"band", "line"}
 
 
+def test_sections_on_replicas_and_writes_say_which_part_of_a_request_changes(tmp_path: Path) -> None:
+    """S1 and S4 explain slower SETs by the stage that grows; the page had a figure of stages, and no sentence."""
+    blocks = replication.build_replication(Task(spec("replication"), (sweep_of(tmp_path / "a", "t-repl"),), (), "S1"))
+    table = named(blocks, "replication-parts")
+    rows = {(row[0], row[1], row[2]): row for row in table.rows}
+    steps = {"3 servers, R = 1 to 3", "5 servers, R = 1 to 5", "R = 1, 3 to 5 servers"}
+    assert {step for step, *_ in rows} == steps
+    assert isinstance(blocks[0], Text)
+    said = next(one for one in blocks[0].points if "parts of a request's time" in one)
+    # A SET of the truth takes half as long again with each further copy, and the wait for servers is bounded: the queue has the rest.
+    grown = rows["5 servers, R = 1 to 5", "SET", "in stage queue"]
+    assert grown[-1] == "yes"
+    assert number_of(grown[5]) > 0.0
+    assert number_of(grown[5]) == pytest.approx(number_of(grown[3]) * number_of(grown[4]) / 100.0)
+    assert f"in stage queue {cast('Value', grown[5]).text} ms" in said
+    assert "a SET, 5 servers, R = 1 to 5: " in said
+    # What is outside is 0.2 ms everywhere.
+    assert all(row[-1] != "yes" for (_, _, part), row in rows.items() if part == "outside of the proxy")
+    written = replication.build_writes(Task(spec("writes"), (sweep_of(tmp_path / "b", "t-writes"),), (), "S1"))
+    assert {row[0] for row in named(written, "writes-parts").rows} == {
+        "S = 3, R = 1, 1 to 10 % writes",
+        "S = 3, R = 3, 1 to 10 % writes",
+    }
+
+
+def test_that_no_part_is_shown_to_change_is_said() -> None:
+    step: Any = queued.Step("3 servers, R = 1 to 3", None, None)  # type: ignore[arg-type]
+    change: Any = SimpleNamespace(percent=3.0, low=-4.0, high=11.0)
+    (said,) = queued.parts_points([queued.Part(step, "get", "in stage queue", 2.0, change, 0.4)])
+    assert said.startswith("Which part of a request's time changes is not shown")
+    assert queued.parts_points([]) == []
+
+
 def test_times_in_the_proxy_over_replicas_are_drawn_where_a_study_drew_them(tmp_path: Path) -> None:
     sweep = sweep_of(tmp_path, "t-repl")
     assert (

@@ -36,6 +36,13 @@ from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
 from weir_lab.report.printed_times import distributions_beside, quartiles_beside
 from weir_lab.report.sections.comparisons.drawn import response_over_replicas
 from weir_lab.report.sections.comparisons.over_servers import servers_points, servers_shown, servers_table
+from weir_lab.report.sections.comparisons.queued import (
+    parts_of,
+    parts_points,
+    parts_table,
+    steps_over_copies,
+    steps_over_writes,
+)
 from weir_lab.theory.stats import FALSE_DISCOVERIES, benjamini_hochberg
 from weir_lab.theory.units import change_text, count_text, number
 
@@ -45,6 +52,7 @@ if TYPE_CHECKING:
     from weir_lab.report.numbers.readings import CellReadings, Reading
     from weir_lab.report.page.blocks import Block, Entry
     from weir_lab.report.page.charts import Bar
+    from weir_lab.report.sections.comparisons.queued import Part
     from weir_lab.theory.histogram import Histogram
     from weir_lab.theory.linear import Change
 
@@ -61,6 +69,7 @@ _BLOCKS_DIFFER = 5.0
 def build_replication(task: Task) -> list[Block]:
     """Throughput, response times per operation and stages over replicas, for each number of servers."""
     cells = list(task.first.cells)
+    parts = parts_of(cells, steps_over_copies(_at_servers(cells)), _OPERATIONS)
     figures: list[Block | None] = [
         response_over_replicas(task, _at_servers(cells), _OPERATIONS),
         response_over_replicas(task, _at_servers(cells), _OPERATIONS, inside=True),
@@ -71,13 +80,14 @@ def build_replication(task: Task) -> list[Block]:
         _sides(task, cells),
     ]
     return [
-        *_replication_sentences(cells),
+        *_replication_sentences(cells, parts),
         *with_tables(
             [
                 _cells_table(task, cells),
                 *figures,
                 _effects(task, cells, over_writes=False),
                 servers_table(task, cells),
+                parts_table(task, parts),
                 quartiles_beside(task, cells),
                 distributions_beside(task, cells),
             ]
@@ -88,6 +98,7 @@ def build_replication(task: Task) -> list[Block]:
 def build_writes(task: Task) -> list[Block]:
     """Throughput and response times over the share of writes, for each number of servers and replicas."""
     cells = list(task.first.cells)
+    parts = parts_of(cells, steps_over_writes(_groups(cells)), _OPERATIONS)
     figures: list[Block | None] = [
         _over_writes(task, cells, "throughput", "Throughput (requests/s)", throughput_of, 1.0),
         *(
@@ -108,13 +119,14 @@ def build_writes(task: Task) -> list[Block]:
         _sides(task, cells),
     ]
     return [
-        *_writes_sentences(cells),
+        *_writes_sentences(cells, parts),
         *with_tables(
             [
                 _cells_table(task, cells),
                 *figures,
                 _relative_table(task, cells),
                 _effects(task, cells, over_writes=True),
+                parts_table(task, parts),
                 distributions_beside(task, cells),
             ]
         ),
@@ -206,7 +218,8 @@ def _scalability(task: Task, cells: Sequence[CellReadings]) -> Figure | None:
         )
     text = (
         method(cells)
-        + " Ideal: servers share the work of R = 1 at the fewest servers, so that response time falls as 1/S."
+        + " Ideal: servers share the work of R = 1 at the fewest servers, so that response time falls as 1/S. Quartiles and medians of the "
+        "same cells stand in the figure over replicas."
     )
     return figure(task, "scalability", "Scalability over servers against the ideal system", panels, text)
 
@@ -421,8 +434,8 @@ def _by_servers(cells: Sequence[CellReadings]) -> dict[str, list[CellReadings]]:
     return {f"S = {servers}": group for servers, group in _at_servers(cells).items()}
 
 
-def _replication_sentences(cells: Sequence[CellReadings]) -> list[Text]:
-    points = (*_replication_points(cells), *servers_points(cells), *_blocks_point(cells))
+def _replication_sentences(cells: Sequence[CellReadings], parts: Sequence[Part]) -> list[Text]:
+    points = (*_replication_points(cells), *servers_points(cells), *parts_points(parts), *_blocks_point(cells))
     return [Text("What the data say:", points)]
 
 
@@ -574,8 +587,9 @@ def _relative_table(task: Task, cells: Sequence[CellReadings]) -> Table:
     )
 
 
-def _writes_sentences(cells: Sequence[CellReadings]) -> list[Text]:
-    return [Text("What the data say:", (*_writes_points(cells), *_best_and_worst(cells), *_blocks_point(cells)))]
+def _writes_sentences(cells: Sequence[CellReadings], parts: Sequence[Part]) -> list[Text]:
+    points = (*_writes_points(cells), *parts_points(parts), *_best_and_worst(cells), *_blocks_point(cells))
+    return [Text("What the data say:", points)]
 
 
 def _best_and_worst(cells: Sequence[CellReadings]) -> list[str]:

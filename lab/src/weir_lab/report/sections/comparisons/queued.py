@@ -1,21 +1,40 @@
-"""Requests in the queues of the proxies, by Little's law: X times the time in the stage queue. `queued`, `queue_grows`, `moved_points`."""
+"""Where requests wait: how many in the proxies' queues (`queued`, `queue_grows`, `moved_points`), and which part of their time changes.
+
+Queues go by Little's law: X times the time in the stage queue. The parts of a request's time are stages of the proxy, and what is outside
+of it (`parts_of`). Where more writes, copies or servers make requests slower, `parts_points` and `parts_table` say in which of them.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from weir_lab.report.common import by_workload
+from weir_lab.report.numbers.comparing import at_equal_blocks, cell_key, model_of
 from weir_lab.report.numbers.maxima import listed
-from weir_lab.report.numbers.readings import stage_s
-from weir_lab.report.page.blocks import Value
+from weir_lab.report.numbers.readings import OPERATION_NAMES, stage_s
+from weir_lab.report.page.blocks import Table, Value
+from weir_lab.theory.stats import FALSE_DISCOVERIES, benjamini_hochberg
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from weir_lab.report.common import Series, Task
     from weir_lab.report.numbers.readings import CellReadings, Reading
+    from weir_lab.report.page.blocks import Entry
+    from weir_lab.theory.linear import Change
 
-__all__ = ["moved_points", "queue_grows", "queued"]
+__all__ = [
+    "Part",
+    "Step",
+    "moved_points",
+    "parts_of",
+    "parts_points",
+    "parts_table",
+    "queue_grows",
+    "queued",
+    "steps_over_copies",
+    "steps_over_writes",
+]
 
 # Less than this share of the requests under way are few to wait in a queue.
 _FEW_SHARE = 0.1
@@ -23,6 +42,14 @@ _FEW_SHARE = 0.1
 _ALIKE = 0.05
 # The table in which a study has its queue and its wait for memcached by workers.
 _BY_WORKERS = "max_throughput_full_system"
+_OUTSIDE = "outside of the proxy"
+# Stages that hold the time of a request; the others are those in which a proxy works on it.
+_PARTS = {
+    "in stage queue": ("queue",),
+    "in stage backend": ("backend",),
+    "in the other stages": ("read", "dispatch", "send", "reply"),
+    _OUTSIDE: (),
+}
 
 
 def queued(run: Reading) -> float | None:
@@ -105,3 +132,142 @@ def _stage_ms(cell: CellReadings, stage: str) -> float | None:
 def _mean(cell: CellReadings) -> float | None:
     found = [length for run in cell.runs if (length := queued(run)) is not None]
     return sum(found) / len(found) if found else None
+
+
+class Step(NamedTuple):
+    """From one cell to another: ``words`` say what differs, such as ``7 servers, R = 1 to 7``."""
+
+    words: str
+    first: CellReadings
+    last: CellReadings
+
+
+def steps_over_copies(groups: Mapping[int, Sequence[CellReadings]]) -> list[Step]:
+    """From no copies to full replication for each number of servers, and without copies from the fewest servers to the most.
+
+    ``groups`` are the cells of each number of servers, ascending by replicas.
+    """
+    steps = [
+        Step(f"{servers} servers, R = {ends[0].settings.replicas} to {ends[-1].settings.replicas}", ends[0], ends[-1])
+        for servers, ends in groups.items()
+        if len(ends) > 1
+    ]
+    alone = [cells[0] for _, cells in sorted(groups.items()) if cells[0].settings.replicas == 1]
+    if len(alone) > 1:
+        servers = " to ".join(str(cell.settings.servers) for cell in (alone[0], alone[-1]))
+        steps.append(Step(f"R = 1, {servers} servers", alone[0], alone[-1]))
+    return steps
+
+
+def steps_over_writes(groups: Mapping[str, Sequence[CellReadings]]) -> list[Step]:
+    """From the smallest share of writes to the largest, for each number of servers and copies; groups are ascending by writes."""
+    steps = []
+    for label, ends in groups.items():
+        few, many = (f"{100 * cell.settings.write_ratio:g}" for cell in (ends[0], ends[-1]))
+        if len(ends) > 1:
+            steps.append(Step(f"{label}, {few} to {many} % writes", ends[0], ends[-1]))
+    return steps
+
+
+class Part(NamedTuple):
+    """How a part of an operation's time changes over a step; ``q`` is adjusted for all parts that are asked for together."""
+
+    step: Step
+    operation: str
+    name: str
+    first_ms: float
+    change: Change
+    q: float
+
+    @property
+    def added_ms(self) -> float:
+        """The change in ms, from the time at first."""
+        return self.first_ms * self.change.percent / 100.0
+
+    @property
+    def shown(self) -> bool:
+        """Whether it is one of those of which at most 5 % are wrong on average."""
+        return self.q <= FALSE_DISCOVERIES
+
+
+def parts_of(cells: Sequence[CellReadings], steps: Sequence[Step], operations: Sequence[str]) -> list[Part]:
+    """Every part of every operation over every step whose cells have two runs; none without a proxy that tells."""
+    found: list[tuple[Step, str, str, float, Change]] = []
+    judged = [step for step in steps if min(len(step.first.runs), len(step.last.runs)) >= 2]
+    for operation in operations:
+        for name, stages in _PARTS.items():
+            value = _part_s(operation, stages)
+            model, equal = model_of(cells, value), at_equal_blocks(cells, value)
+            for step in judged:
+                keys = cell_key(step.first), cell_key(step.last)
+                if model is None or min(len(model.values.get(key, ())) for key in keys) < 2:
+                    continue
+                plain = step.first.of(value)
+                first = equal.get(keys[0], sum(plain) / len(plain))
+                found.append((step, operation, name, 1e3 * first, model.changes([keys])[0]))
+    adjusted = benjamini_hochberg([change.p for *_, change in found])
+    return [Part(*one, q) for one, q in zip(found, adjusted, strict=True)]
+
+
+def _part_s(operation: str, stages: Sequence[str]) -> Callable[[Reading], float | None]:
+    """The time in some stages; without any, what is outside of all of them."""
+
+    def of(run: Reading) -> float | None:
+        times, whole = run.stages_s(operation), run.operation_s(operation)
+        if times is None or whole is None:
+            return None
+        return sum(times[stage] for stage in stages) if stages else whole - sum(times.values())
+
+    return of
+
+
+def parts_points(parts: Sequence[Part]) -> list[str]:
+    """One sentence: which parts are shown to change, the largest change first; or that none is."""
+    if not parts:
+        return []
+    by_step: dict[tuple[str, str], list[Part]] = {}
+    for one in parts:
+        if one.shown:
+            by_step.setdefault((OPERATION_NAMES[one.operation], one.step.words), []).append(one)
+    if not by_step:
+        return [
+            "Which part of a request's time changes is not shown: no stage of the proxy, and not the time outside of it."
+        ]
+    said = [
+        f"a {operation}, {words}: "
+        + ", ".join(
+            f"{one.name} {Value(one.added_ms, digits=2, signed=True).text} ms"
+            for one in sorted(own, key=lambda one: -abs(one.added_ms))
+        )
+        for (operation, words), own in by_step.items()
+    ]
+    return [f"Of the parts of a request's time these are shown to change: {'; '.join(said)}."]
+
+
+def parts_table(task: Task, parts: Sequence[Part]) -> Table | None:
+    """The numbers of that sentence."""
+    rows: list[tuple[Entry, ...]] = [
+        (
+            one.step.words,
+            OPERATION_NAMES[one.operation],
+            one.name,
+            Value(one.first_ms),
+            Value(one.change.percent, one.change.low, one.change.high, 1, signed=True),
+            Value(one.added_ms, digits=2, signed=True),
+            Value(one.q, digits=3),
+            "yes" if one.shown else "no difference shown",
+        )
+        for one in parts
+    ]
+    if not rows:
+        return None
+    return Table(
+        f"{task.spec.name}-parts",
+        "Exploratory: which part of a request's time changes, with a 95 % interval for each change alone, from the linear model of all "
+        "cells (cell + block on logarithms). At first: the mean of the first cell, at equal blocks where not every block has every cell. "
+        f"Shown: q below {FALSE_DISCOVERIES:g}, so that at most {100 * FALSE_DISCOVERIES:g} % of what is shown here is wrong on average "
+        "(false discovery rate).",
+        ("From and to", "Operation", "Part", "At first (ms)", "Change (%)", "That is (ms)", "q", "Shown"),
+        tuple(rows),
+        folded=True,
+    )
