@@ -194,3 +194,14 @@ def test_the_median_of_dispatch_stands_beside_its_mean(tmp_path: Path) -> None:
     assert text.text.endswith(f"; half of the requests take {Value(max(medians)).text} µs or less.")
     for median, row in zip(medians, table.rows, strict=True):
         assert 0.5 * number_of(row[1]) < median < number_of(row[1])
+
+
+def test_a_design_names_the_levels_that_its_study_did_not_have(tmp_path: Path) -> None:
+    """“design of the study: S1-max” stood over 4, 9 and 18 clients, which S1 never had."""
+    from weir_lab.design import load_study
+
+    file = STUDIES / "s1-max.toml"
+    assert own_levels(load_study(file, "night"), file) == (("clients (connections), of these ours", "4, 9, 18"),)
+    assert own_levels(load_study(file, "full"), file) == ()
+    assert own_levels(load_study(STUDIES / "s2-base.toml", "night"), STUDIES / "s2-base.toml") == ()
+    assert own_levels(load_study(file, "night"), tmp_path / "gone.toml") == ()

@@ -60,6 +60,7 @@ __all__ = [
     "mark_of",
     "marked_as_in",
     "method",
+    "own_levels",
     "series_of",
     "speed_note",
     "spread_text",
@@ -418,6 +419,20 @@ def marked_as_in(study: Study, file: Path) -> Study:
     What is marked decides nothing of a run (`content_sha256` has none of it), and is corrected after runs were made.
     """
     return study.model_copy(update={"assumed": load_study(file, None).assumed}) if file.is_file() else study
+
+
+def own_levels(study: Study, file: Path) -> tuple[tuple[str, str], ...]:
+    """A row for each factor with the levels that a pace adds to those of the earlier study, as its file has them at the pace `full`."""
+    if not file.is_file():
+        return ()
+    titles = _titles(study)
+    theirs = load_study(file, "full").factors
+    added = {
+        name: [one for one in levels if one not in theirs.get(name, levels)] for name, levels in study.factors.items()
+    }
+    return tuple(
+        (f"{titles[name]}, of these ours", ", ".join(map(str, levels))) for name, levels in added.items() if levels
+    )
 
 
 def design_rows(study: Study, original: Plan | None = None) -> tuple[tuple[str, str], ...]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from weir_lab.design import Study, load_study
 from weir_lab.design.whole.sets import sweep_folder
 from weir_lab.errors import ReportError
-from weir_lab.report.common import Task, cell_name, cell_words, design_rows, marked_as_in, with_tables
+from weir_lab.report.common import Task, cell_name, cell_words, design_rows, marked_as_in, own_levels, with_tables
 from weir_lab.report.numbers.comparing import basis_of
 from weir_lab.report.numbers.readings import SweepReadings, read_cells
 from weir_lab.report.numbers.stations import links_off, note_words
@@ -262,7 +262,7 @@ def _section(
     note = _note(sweeps + events)
     if note:
         blocks.insert(0, Text(note, note=True))
-    question, hypothesis, designed = study.question, study.hypothesis, study
+    question, hypothesis, designed, planned = study.question, study.hypothesis, study, sweeps
     if spec.kind == "models":
         # Its files are those of other sections, and ask what those do.
         question = "How well do models of queues, fitted to some of the runs, predict the others?"
@@ -273,14 +273,15 @@ def _section(
     elif spec.kind == "overhead":
         # Its first file may be that of another section, without a proxy.
         question = "What does the way through the proxy cost in throughput and response time?"
-        designed = next((one.study for one in reversed(sweeps) if "path" in one.varied), study)
+        planned = tuple(one for one in reversed(sweeps) if "path" in one.varied)[:1] or sweeps
+        designed = planned[0].study if planned else study
     return (
         Section(
             spec.name,
             spec.title,
             question,
             hypothesis,
-            _design(designed, sources.studies / f"{designed.name}.toml", sweeps),
+            _design(designed, sources.studies / f"{designed.name}.toml", planned),
             tuple(blocks),
             (),
             missing,
@@ -354,19 +355,21 @@ def _key(sources: Sources, sweep: SweepReadings) -> str:
 
 
 def _design(study: Study, file: Path, sweeps: Sequence[SweepReadings]) -> tuple[tuple[str, str], ...]:
-    """As planned and as its own ``file`` has it, and how many runs of a cell there are."""
+    """As planned and as its own ``file`` has it, with the levels that are ours, and how many runs of a cell there are."""
     study = marked_as_in(study, file)
-    source = (("design of the study", study.source),) if study.source and study.source != _OURS else ()
-    rows = design_rows(study, load_study(file, "full").plan if source and file.is_file() else None)
+    is_theirs = bool(study.source) and study.source != _OURS
+    planned = design_rows(study, load_study(file, "full").plan if is_theirs and file.is_file() else None)
+    if is_theirs:
+        planned = (("design of the study", study.source), *planned, *own_levels(study, file))
     counts = [len(cell.runs) for sweep in sweeps for cell in sweep.cells]
     if not counts:
-        return (*source, *rows)
+        return planned
     ends = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
     single = f"; {counts.count(1)} of {count_text(len(counts), 'cell')} with one" if 1 in counts else ""
     # A night makes runs of headline cells longer than planned.
     lengths = _lengths_text(list(sweeps))
     longer = () if lengths in ("", f"{study.plan.measured_s:g} s") else (("measured in a valid run", lengths),)
-    return (*source, *rows, *longer, ("valid runs of a cell", f"{ends}{single}"))
+    return (*planned, *longer, ("valid runs of a cell", f"{ends}{single}"))
 
 
 def _missing(spec: SectionSpec, sweeps: tuple[SweepReadings, ...], sources: Sources) -> str:
