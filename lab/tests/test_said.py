@@ -180,8 +180,26 @@ def test_a_setting_that_an_earlier_sweep_has_too_stands_beside_it() -> None:
     )
     assert isinstance(table, Table)
     assert len(table.rows) == 1
-    # A setting with a few clients more is another one.
-    assert again_blocks(part("s4-max3", 372, 18_000.0, 21_000.0), earlier) == []
+    # A setting with a few clients more is another one, and stands by itself; one with many more is none.
+    near, table = again_blocks(part("s4-max3", 372, 18_000.0, 21_000.0), earlier)
+    assert isinstance(near, Text)
+    assert near.text == "Nearly the same settings in other sweeps:"
+    assert near.points == (
+        "Of sweeps of earlier sections that differ in their clients alone, s4-max1 has the most different throughput: 372 clients "
+        "on 3 machines 19,500 requests/s (2 runs) here, 384 clients on 3 machines 15,000 requests/s (2 runs) there (+30.0 %). They "
+        "share no blocks: what the machine did at either hour is in it.",
+    )
+    assert isinstance(table, Table)
+    assert len(table.rows) == 1
+    assert again_blocks(part("s4-max3", 348, 18_000.0, 21_000.0), earlier) == []
+    # An hour of a trace stands beside short runs of its own settings, too.
+    for count in (372, 384):
+        (near, _) = again_blocks(part("s2-nomw", count, 17_000.0, kind="trace"), earlier)
+        assert isinstance(near, Text)
+        assert near.points[0].endswith(
+            "17,000 requests/s (1 run) here, 384 clients on 3 machines 15,000 requests/s (2 runs) there (+13.3 %). "
+            "They share no blocks: what the machine did at either hour is in it."
+        )
     several, _ = again_blocks(part("s4-max3", 384, 18_000.0, 21_000.0), [*earlier, part("s4-max2", 384, 15_800.0)])
     assert isinstance(several, Text)
     assert "1 setting of this section was" in several.points[0]
@@ -306,6 +324,7 @@ def test_how_much_more_would_tell_near_a_limit_is_said_in_times() -> None:
         "what was found lies so near to the limit that it would take more than 1,000 times the runs to tell"
     )
     assert more_text(2.0, 2).startswith("some 4 runs of each level in place of 2 would tell")
+    assert more_text(900.0, 2).startswith("some 1,800 runs of each level in place of 2 would tell")
 
 
 def test_a_confirming_run_says_that_its_links_were_not_as_built() -> None:
@@ -324,7 +343,6 @@ def test_a_confirming_run_says_that_its_links_were_not_as_built() -> None:
 
 
 def a_subject(name: str, path: RequestPath, times_ms: dict[int, float]) -> Any:
-    assert more_text(900.0, 2).startswith("some 1,800 runs of each level in place of 2 would tell")
     cells = [
         SimpleNamespace(settings=SimpleNamespace(clients=clients, path=path), mean_response_s=ms / 1e3, runs=[])
         for clients, ms in times_ms.items()

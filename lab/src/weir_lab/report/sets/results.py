@@ -51,6 +51,8 @@ _DIRECTLY = "direct"
 _NONE = "–"
 # Sections with cells of one run that are named.
 _NAMED_MAX = 4
+# Clients that differ by no more than this share are nearly as many.
+_NEAR = 0.05
 
 
 @dataclass(frozen=True)
@@ -247,11 +249,61 @@ def single_text(tasks: Sequence[Task]) -> str:
 
 
 def again_blocks(task: Task, earlier: Sequence[Task]) -> list[Block]:
-    """Cells of a section whose settings other sweeps of earlier sections have, too, clients among them: a sentence and a table.
+    """Cells of a section whose settings other sweeps of earlier sections have, too, or nearly so: for each a sentence and a table.
 
     One setting is one number to a reader, and sweeps of other hours have others: none is wrong, and the page says how far they differ.
     """
-    pairs = _measured_twice(task, earlier) if task.spec.kind in _REPEATED else []
+    return [*_same_blocks(task, earlier), *_near_blocks(task, earlier)]
+
+
+def _near_blocks(task: Task, earlier: Sequence[Task]) -> list[Block]:
+    """Cells that differ from those of earlier sweeps in a few clients, or in what these are on, and in nothing else; of traces the same.
+
+    A trace is long, and has one run: it stands beside the short runs of its settings here alone.
+    """
+    trace = task.spec.kind == "trace"
+    found = _held_against(task, earlier, _is_near) if trace or task.spec.kind in _REPEATED else []
+    pairs = [pair for pair in found if trace or not _is_again(pair[0], pair[2])]
+    if not pairs:
+        return []
+    off = {pair: 100.0 * (pair[0].mean_throughput / pair[2].mean_throughput - 1.0) for pair in pairs}
+    rows: list[tuple[Entry, ...]] = [
+        (
+            Value(cell.settings.clients), Value(cell.settings.client_machines), level_value(cell, throughput_of, digits=0),
+            Value(len(cell.runs)), name, Value(other.settings.clients), Value(other.settings.client_machines),
+            level_value(other, throughput_of, digits=0), Value(len(other.runs)), Value(percent, digits=1, signed=True),
+        )
+        for (cell, name, other), percent in off.items()
+    ]  # fmt: skip
+    cell, name, other = worst = max(off, key=lambda pair: abs(off[pair]))
+    here, there = (
+        f"{count_text(one.settings.clients, 'client')} on {count_text(one.settings.client_machines, 'machine')} "
+        f"{rate(one.mean_throughput)} requests/s ({count_text(len(one.runs), 'run')})"
+        for one in (cell, other)
+    )
+    said = (
+        f"Of sweeps of earlier sections that differ in their clients alone, {name} has the most different throughput: {here} "
+        f"here, {there} there ({Value(off[worst], digits=1, signed=True).text} %). They share no blocks: what the machine did at either "
+        "hour is in it."
+    )
+    table = Table(
+        f"{task.spec.name}-near",
+        f"Settings of this section that other sweeps of earlier sections have, too, but for the clients, at most {100 * _NEAR:g} % more or "
+        "fewer, or for the machines and threads that these are on. Sweeps share no blocks, so that the differences have no interval: they "
+        "are those of the machine between hours, of few runs, and of the clients.",
+        (
+            *("Clients", "Client machines", "X (requests/s)", "Runs", "Sweep"),
+            *("Clients there", "Client machines there", "X there (requests/s)", "Runs there", "Against it (%)"),
+        ),
+        tuple(rows),
+        folded=True,
+    )
+    return [Text("Nearly the same settings in other sweeps:", (said,)), table]
+
+
+def _same_blocks(task: Task, earlier: Sequence[Task]) -> list[Block]:
+    """Cells with the settings of earlier sweeps, clients among them."""
+    pairs = _held_against(task, earlier, _is_again) if task.spec.kind in _REPEATED else []
     if not pairs:
         return []
     off = {pair: 100.0 * (pair[0].mean_throughput / pair[2].mean_throughput - 1.0) for pair in pairs}
@@ -319,8 +371,10 @@ _STOPPED_BY: dict[str, tuple[str, Callable[[Reading], float | None]]] = {
 }
 
 
-def _measured_twice(task: Task, earlier: Sequence[Task]) -> list[tuple[CellReadings, str, CellReadings]]:
-    """Each cell with that of each earlier sweep that has its settings, and as many clients."""
+def _held_against(
+    task: Task, earlier: Sequence[Task], alike: Callable[[CellReadings, CellReadings], bool]
+) -> list[tuple[CellReadings, str, CellReadings]]:
+    """Each cell with that of each earlier sweep that is ``alike``, on the same machines and links."""
     own = {sweep.folder for sweep in task.sweeps}
     others = {sweep.folder: sweep for one in earlier if one.spec.kind in _REPEATED for sweep in one.sweeps}
     found = []
@@ -329,7 +383,7 @@ def _measured_twice(task: Task, earlier: Sequence[Task]) -> list[tuple[CellReadi
             for other in (one for folder, one in others.items() if folder not in own):
                 if other.study.topology != sweep.study.topology or other.links_built != sweep.links_built:
                     continue
-                again = next((one for one in other.cells if _is_again(cell, one)), None)
+                again = next((one for one in other.cells if alike(cell, one)), None)
                 if again is not None:
                     found.append((cell, other.folder.name, again))
     return found
@@ -339,3 +393,9 @@ def _is_again(cell: CellReadings, other: CellReadings) -> bool:
     one, another = cell.settings, other.settings
     clients = [(at.clients, at.client_machines) for at in (one, another)]
     return clients[0] == clients[1] and but_clients(one) == but_clients(another)
+
+
+def _is_near(cell: CellReadings, other: CellReadings) -> bool:
+    """With all else alike as many clients, or a few more or fewer, on whatever machines and threads."""
+    one, another = cell.settings, other.settings
+    return abs(one.clients / another.clients - 1.0) <= _NEAR and but_clients(one) == but_clients(another)
