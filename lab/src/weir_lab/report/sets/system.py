@@ -274,8 +274,8 @@ def _copies_text(sweeps: Mapping[str, SweepReadings]) -> str:
     if not any(one.placement == "modulo" and one.servers > 1 for one in settings):
         return ""
     return (
-        " By the placement modulo a key's first server is its hash modulo the number of servers; its others are the next ones in order, "
-        "and behind the last comes the first."
+        " By the placement modulo a key's first server is its hash, that of Java's strings, modulo the number of servers; its others are "
+        "the next ones in order, and behind the last comes the first."
     )
 
 
@@ -335,8 +335,8 @@ def _asked(topology: Topology, tier: str) -> tuple[Entry, Entry, Entry]:
 def _stamps(engine: Engine) -> Table:
     return Table(
         f"{SYSTEM}-stamps",
-        f"The seven stamps of a request in the {engine} engine, by one monotonic clock, and the stage that begins with each. Time before "
-        "the first is in no stage: bytes wait in the kernel until the proxy reads them.",
+        f"The seven stamps of a request in the {engine} engine, by one monotonic clock in nanoseconds, and the stage that begins with "
+        "each. Every request has them. Time before the first is in no stage: bytes wait in the kernel until the proxy reads them.",
         ("", "Stamp", "Taken when", "Begins stage"),
         tuple(
             (place, stamp, event, stage)
