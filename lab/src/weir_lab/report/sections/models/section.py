@@ -98,5 +98,5 @@ def _open_points(task: Task, lines: Sequence[Series]) -> list[str]:
     none = f", {unstable} have no steady state" if unstable else ""
     return [
         f"M/M/1 and M/M/m of the proxies' queue and workers, with the throughput of the level as λ: of {len(models)} response times {met} "
-        f"are met{none}. Near μ they differ widely by what no run can tell: 1/(μ − λ) is of a small difference."
+        f"are met{none}. Near μ they go by 1/(μ − λ), the inverse of a difference that is smaller than what runs can tell."
     ]
