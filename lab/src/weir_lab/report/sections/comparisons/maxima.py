@@ -148,8 +148,8 @@ def maxima_table(task: Task, lines: Sequence[Series]) -> Table:
     return Table(
         f"{task.spec.name}-maxima",
         f"Maximum throughput: the mean of all levels on the plateau, those shown to be less than {task.margins.maximum:g} % below the "
-        "highest, with its 95 % interval; clients are the fewest on it. Levels with one run are not judged, and series with enough runs "
-        "are judged by these alone. Where levels at the far end fall off, the plateau is that of the others, and the fall is named. Where "
+        "highest, with its 95 % interval; clients are the fewest on it. Levels with one run are not judged, and a series with enough runs "
+        "is judged by its own alone. Where levels at the far end fall off, the plateau is that of the others, and the fall is named. Where "
         "the data cannot tell, the largest mean stands here, which is too large by chance. "
         f"{note}{speed_note(speed)}{loops_text(dict.fromkeys(one.sweep for one in lines))}",
         (

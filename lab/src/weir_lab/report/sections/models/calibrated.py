@@ -75,8 +75,8 @@ def calibrated_blocks(task: Task, every: Sequence[tuple[Series, ClientSeries]]) 
         points += [f"{series.workload}, {series.name}: {miss}" for miss in misses]
     table = Table(
         f"{task.spec.name}-calibrated",
-        "Each level of clients but the ends is predicted from a fit to all others, by the model of several that did so best: how far it is "
-        f"off here chose it. R is predicted by N / X − Z. {rule_text(task)}",
+        "Each level of clients but the ends is predicted from a fit to all others. Of several models the one is shown that is least off "
+        f"here. R is predicted by N / X − Z. {rule_text(task)}",
         (
             "Series", "Model", "N", "", "X observed (requests/s)", "X predicted", "X observed over predicted (%)", "X",
             "R observed (ms)", "R predicted (ms)", "R observed over predicted (%)", "R",
@@ -86,6 +86,6 @@ def calibrated_blocks(task: Task, every: Sequence[tuple[Series, ClientSeries]]) 
     reported = (
         f"Predictions of the calibrated models: throughput {tally_text(rates)}; response time {tally_text(times)}. Each of these levels "
         "lies between two that the model saw: this is interpolation, and says nothing of other numbers of clients, workers or machines. "
-        "Of several models the one is shown that predicts these very levels best, so others would be predicted somewhat worse."
+        "Of several models the one is shown that predicts these very levels best, so other levels would be predicted somewhat worse."
     )
     return [table, Text(f"{reported} Misses of the throughput:" if points else reported, tuple(points))]
