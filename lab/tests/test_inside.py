@@ -205,3 +205,29 @@ def test_a_design_names_the_levels_that_its_study_did_not_have(tmp_path: Path) -
     assert own_levels(load_study(file, "full"), file) == ()
     assert own_levels(load_study(STUDIES / "s2-base.toml", "night"), STUDIES / "s2-base.toml") == ()
     assert own_levels(load_study(file, "night"), tmp_path / "gone.toml") == ()
+
+
+def test_a_page_of_two_studies_says_that_their_proxies_have_other_quotas() -> None:
+    """S1 has 42,339 requests/s beside 22,958 of S4, of one layout; the sets chose 0.9 and 0.66 of a CPU for the proxy."""
+    from weir_lab.report.sets.stories.pair import _speeds
+    from weir_lab.report.sets.stories.reading import Part, _proxy_cpus
+
+    rows = [["client", {"value": 2.0}], ["proxy", {"value": 0.45}], ["proxy", {"value": 0.9}], ["proxy", "–"]]
+    table = {"columns": ["Tier", "Study: CPUs"], "rows": rows}
+    system = Part("system", "The system", "", "", (), (), {}, {"system-machines": table})
+    assert _proxy_cpus(system) == 0.9
+    assert _proxy_cpus(None) is None
+    row = {
+        "columns": ["X (requests/s)", "X at the study's speed (requests/s)"],
+        "rows": [[{"value": 4.0}, {"value": 10.0}]],
+    }
+    part = Part("maximum", "Maximum", "", "", (), (), {}, {"maximum-maxima": row})
+    one, other = (
+        cast("Any", SimpleNamespace(label=label, parts=(part,), proxy_cpus=cpus))
+        for label, cpus in (("S1", 0.9), ("S4", 0.66))
+    )
+    assert _speeds(one, other).endswith(
+        " A proxy may use other CPUs at that speed, 0.9 in S1 and 0.66 in S4: where its quota limits, that is a part of what the two "
+        "differ by."
+    )
+    assert "other CPUs" not in _speeds(one, one)

@@ -276,7 +276,21 @@ def _speeds(one: Whole, other: Whole) -> str:
     named = [f"{number(speed, 3)} in {label}" for label, found in speeds.items() for speed in sorted(found)]
     if not named:
         return "Rates are as measured, on machines of the studies' speed."
-    return f"Rates are those at the studies' speed: what was measured over the speed of the machines, {listed(named)}."
+    return (
+        f"Rates are those at the studies' speed: what was measured over the speed of the machines, {listed(named)}."
+        f"{_quotas(one, other)}"
+    )
+
+
+def _quotas(one: Whole, other: Whole) -> str:
+    """That the proxies of the two have different CPU quotas, which decide where they limit; empty where they have not."""
+    first, second = one.proxy_cpus, other.proxy_cpus
+    if first is None or second is None or first == second:
+        return ""
+    return (
+        f" A proxy may use other CPUs at that speed, {first:g} in {one.label} and {second:g} in {other.label}: where its quota limits, "
+        "that is a part of what the two differ by."
+    )
 
 
 def _maxima_table(name: str, caption: str, one: Whole, other: Whole, maxima: Sequence[MaximumPair]) -> Table:

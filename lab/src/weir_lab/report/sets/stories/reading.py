@@ -86,6 +86,8 @@ class Whole:
     summary: tuple[str, ...]
     facts: tuple[tuple[str, str], ...]
     parts: tuple[Part, ...]
+    proxy_cpus: float | None = None
+    """How many CPUs a proxy of the study has at most, by its study files; `None` where they limit none."""
 
     @property
     def label(self) -> str:
@@ -200,7 +202,15 @@ def _whole(path: Path, pages: Path, twin: Mapping[str, Any]) -> Whole:
         tuple(twin["summary"]),
         tuple((str(name), str(value)) for name, value in twin["facts"]),
         tuple(_part(section) for section in twin["sections"] if section["name"] not in (SYSTEM, TERMS)),
+        _proxy_cpus(next((_part(section) for section in twin["sections"] if section["name"] == SYSTEM), None)),
     )
+
+
+def _proxy_cpus(system: Part | None) -> float | None:
+    """The most that a row of the table of machines gives a proxy."""
+    rows = system.rows("machines", ("Tier", "Study: CPUs")) if system is not None else []
+    found = [float(cpus["value"]) for tier, cpus in rows if tier == "proxy" and isinstance(cpus, dict)]
+    return max(found, default=None)
 
 
 def _part(section: Mapping[str, Any]) -> Part:
