@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import stat
+import subprocess
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -69,6 +71,35 @@ def test_a_public_client_through_sockets(
             held.append(len(wire.get(*(key.encode() for key in keys))))
     assert sum(held) == len(keys)
     assert all(held), "every server has some keys"
+
+
+@pytest.mark.parametrize("options", [(), ("--reconnect-after", "7")])
+def test_weir_load_speaks_to_a_proxy_at_a_socket(
+    socket_servers: list[SocketMemcached], stack: ExitStack, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    target = f"unix:{tmp_path / 'weir.sock'}"
+    proxy = stack.enter_context(SocketProxy(target, [f"unix:{socket_servers[0].address}"]))
+    proxy.wait_ready(proxy.address)
+    command = [str(weir_binary()), "load", "--target", target, "--requests", "500", "--warmup", "0s", "--json", "-"]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=LIVENESS_S, check=False)
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout)
+    assert record["config"]["targets"] == [target]
+    measured = record["phases"]["measured"]
+    assert (measured["requests"], measured["failures"], measured["errors"]) == (500, 0, 0)
+
+
+def test_weir_load_says_what_it_cannot_do_with_a_socket(tmp_path: Path) -> None:
+    target = f"unix:{tmp_path / 'nobody.sock'}"
+    for options, status, said in (
+        ((), 1, "No such file or directory"),
+        (("--tls", "--ca", "ca.pem"), 2, "is a socket of this machine, which is spoken to without TLS"),
+    ):
+        command = [str(weir_binary()), "load", "--target", target, *options]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIVENESS_S, check=False)
+        assert done.returncode == status
+        assert target in done.stderr
+        assert said in done.stderr
 
 
 @pytest.mark.every_engine

@@ -170,10 +170,12 @@ impl Deref for Config {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ConfigError {
     /// No target was named.
-    #[error("no target: name at least one with --target HOST:PORT")]
+    #[error("no target: name at least one with --target HOST:PORT or --target unix:/PATH")]
     NoTarget,
-    /// A target is not `HOST:PORT`.
-    #[error("--target {target}: {reason}; expected HOST:PORT, as 127.0.0.1:11211 or [::1]:11211")]
+    /// A target is not `HOST:PORT`, nor `unix:/PATH`.
+    #[error(
+        "--target {target}: {reason}; expected HOST:PORT, as 127.0.0.1:11211 or [::1]:11211, or unix:/PATH, as unix:/run/weir.sock"
+    )]
     Target {
         /// The target as given.
         target: String,
@@ -235,6 +237,13 @@ pub enum ConfigError {
 
 fn check_target(target: &str) -> Result<(), ConfigError> {
     let error = |reason| Err(ConfigError::Target { target: target.to_owned(), reason });
+    if let Some(path) = target.strip_prefix(SOCKET_SCHEME) {
+        return match path.len() {
+            _ if !path.starts_with('/') => error("it has no path that begins with /"),
+            0..=SOCKET_PATH_MAX => Ok(()),
+            _ => error("its path has more than the 107 bytes that one of a socket may have"),
+        };
+    }
     let Some((host, port)) = target.rsplit_once(':') else {
         return error("it has no port");
     };
@@ -277,6 +286,10 @@ fn within<T: PartialOrd + Debug>(flag: &'static str, given: T, least: T, most: T
     }
 }
 
+/// What stands before the path of a target that is a socket in the file system.
+pub(crate) const SOCKET_SCHEME: &str = "unix:";
+/// The longest path of a socket, in bytes (unix(7): 108 with the zero at its end).
+const SOCKET_PATH_MAX: usize = 107;
 const CONNECTIONS_MAX: u64 = 20_000;
 const DEPTH_MAX: u64 = 10_000;
 const THREADS_MAX: u64 = 256;
@@ -409,9 +422,13 @@ mod tests {
     }
 
     #[test]
-    fn targets_are_host_and_port() {
-        for good in ["127.0.0.1:11211", "[::1]:11211", "cache.example:1"] {
+    fn targets_are_host_and_port_or_a_socket() {
+        let longest = format!("unix:/{}", "s".repeat(106));
+        for good in ["127.0.0.1:11211", "[::1]:11211", "cache.example:1", "unix:/run/weir.sock", &longest] {
             assert_eq!(check_target(good), Ok(()));
+        }
+        for bad in ["unix:", "unix:weir.sock", "/run/weir.sock", &format!("{longest}s")] {
+            assert!(check_target(bad).is_err(), "{bad}");
         }
         for bad in ["", "localhost", ":11211", "::1:11211", "h:", "h:0", "h:65536", "h:x"] {
             assert!(check_target(bad).is_err(), "{bad}");

@@ -37,8 +37,9 @@ weir load --like memtier OPTIONS… and weir load --like memaslap OPTIONS… tak
 the options of those tools. With --print behind the tool's name the equal weir
 load line is shown instead of run.")]
 pub(crate) struct LoadArgs {
-    /// Where to connect. Repeat it for several targets: connections go round-robin over them, and they must serve the same keys
-    #[arg(long = "target", value_name = "HOST:PORT", required_unless_present = "preset")]
+    /// Where to connect: HOST:PORT, or unix:/PATH for a socket in the file system. Repeat it for several targets: connections go
+    /// round-robin over them, and they must serve the same keys
+    #[arg(long = "target", value_name = "ADDRESS", required_unless_present = "preset")]
     targets: Vec<String>,
     /// Speak TLS to the targets, whose names are verified. Handshakes are done before anything is sent; only a connection that is
     /// made anew within the measured phase does its own in it
@@ -186,6 +187,12 @@ impl LoadArgs {
         };
         let shown = self.cert.map(|cert| (cert.clone(), self.key.unwrap_or(cert)));
         let tls = self.ca.map(|ca| Tls::new(ca, self.tls_name, shown));
+        if let Some(target) = self.targets.iter().find(|target| tls.is_some() && target.starts_with("unix:"))
+        {
+            return Err(format!(
+                "--tls: {target} is a socket of this machine, which is spoken to without TLS; leave one of both out"
+            ));
+        }
         let settings = Settings {
             content: self.content.content()?,
             keys: self.content.keys,

@@ -7,15 +7,14 @@
 //! ```
 
 use std::io::{self, Read, Write};
-use std::net::SocketAddr;
 use std::time::Duration;
 
-use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use weir_timing::Instant;
 
 use super::clock::Clock;
 use super::socket::{Socket, Terms};
+use super::target::Address;
 use crate::config::Config;
 use crate::connection::Connection;
 use crate::pacing::pace::Pace;
@@ -27,7 +26,7 @@ use crate::workload::verify::Fault;
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) connection: Connection,
-    address: SocketAddr,
+    address: Address,
     /// What is spoken there, if that is TLS.
     terms: Option<Terms>,
     state: State,
@@ -64,7 +63,7 @@ impl Link {
     pub(crate) fn new(
         connection: Connection,
         stream: Socket,
-        address: SocketAddr,
+        address: Address,
         terms: Option<Terms>,
         config: &Config,
     ) -> Link {
@@ -267,8 +266,7 @@ impl Link {
             return;
         }
         let until = now.plus(context.timeout.as_nanos() as u64);
-        let opened = TcpStream::connect(self.address).and_then(|stream| {
-            let stream = Socket::connecting(stream, self.terms.as_ref())?;
+        let opened = self.address.connect(self.terms.as_ref()).and_then(|stream| {
             self.state = State::Connecting { stream, until };
             self.register(context.registry, token)
         });
@@ -300,7 +298,7 @@ impl Link {
     pub(crate) fn given_up(connection: Connection) -> Link {
         Link {
             connection,
-            address: SocketAddr::from(([127, 0, 0, 1], 1)),
+            address: Address::Unix("/nowhere".into()),
             terms: None,
             state: State::GivenUp,
             input: Input::new(0),

@@ -1,4 +1,4 @@
-//! A socket of a connection, with or without TLS.
+//! A socket of a connection: a port with or without TLS, or a socket in the file system.
 //!
 //! The handshake is a part of connecting: a connection is up when it is done. Those of the connections that a run begins with are over
 //! before anything is sent, so no response time has one in it.
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mio::event::Source;
-use mio::net::TcpStream;
+use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
@@ -31,6 +31,7 @@ pub(crate) struct Terms {
 #[derive(Debug)]
 pub(crate) enum Socket {
     Plain(TcpStream),
+    Unix(UnixStream),
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
@@ -113,10 +114,16 @@ impl Socket {
 
     /// Goes on connecting: whether all of it is done.
     pub(crate) fn connect(&mut self) -> io::Result<bool> {
-        if let Some(error) = self.tcp().take_error()? {
+        let stream = match self {
+            // It is connected from the beginning, or was refused then.
+            Socket::Unix(stream) => return stream.take_error()?.map_or(Ok(true), Err),
+            Socket::Plain(stream) => stream,
+            Socket::Tls(tls) => &tls.sock,
+        };
+        if let Some(error) = stream.take_error()? {
             return Err(error);
         }
-        match self.tcp().peer_addr().and_then(|_| self.tcp().set_nodelay(true)) {
+        match stream.peer_addr().and_then(|_| stream.set_nodelay(true)) {
             Ok(()) => self.shake(),
             Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(false),
             Err(error) => Err(error),
@@ -137,19 +144,14 @@ impl Socket {
 
     /// Whether a read that does not fill its room has emptied the socket: a record is handed out in parts.
     pub(crate) fn ends_with_a_short_read(&self) -> bool {
-        matches!(self, Socket::Plain(_))
+        !matches!(self, Socket::Tls(_))
     }
 
-    fn tcp(&self) -> &TcpStream {
+    /// What the kernel tells of.
+    fn source(&mut self) -> &mut dyn Source {
         match self {
             Socket::Plain(stream) => stream,
-            Socket::Tls(tls) => &tls.sock,
-        }
-    }
-
-    fn tcp_mut(&mut self) -> &mut TcpStream {
-        match self {
-            Socket::Plain(stream) => stream,
+            Socket::Unix(stream) => stream,
             Socket::Tls(tls) => &mut tls.sock,
         }
     }
@@ -159,6 +161,7 @@ impl Read for Socket {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         match self {
             Socket::Plain(stream) => stream.read(room),
+            Socket::Unix(stream) => stream.read(room),
             Socket::Tls(tls) => read_tls(&mut tls.conn, &mut tls.sock, room),
         }
     }
@@ -182,7 +185,11 @@ fn read_tls(tls: &mut ClientConnection, socket: &mut TcpStream, room: &mut [u8])
 impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.flush()?;
-        let Socket::Tls(tls) = self else { return self.tcp_mut().write(bytes) };
+        let tls = match self {
+            Socket::Plain(stream) => return stream.write(bytes),
+            Socket::Unix(stream) => return stream.write(bytes),
+            Socket::Tls(tls) => tls,
+        };
         if tls.conn.wants_write() {
             return Err(io::ErrorKind::WouldBlock.into());
         }
@@ -207,14 +214,14 @@ impl Write for Socket {
 
 impl Source for Socket {
     fn register(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
-        self.tcp_mut().register(registry, token, interests)
+        self.source().register(registry, token, interests)
     }
 
     fn reregister(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
-        self.tcp_mut().reregister(registry, token, interests)
+        self.source().reregister(registry, token, interests)
     }
 
     fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
-        self.tcp_mut().deregister(registry)
+        self.source().deregister(registry)
     }
 }

@@ -2,24 +2,42 @@
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mio::net::{TcpStream, UnixStream};
 
 use super::socket::{Socket, Terms};
+use crate::config::SOCKET_SCHEME;
 
 /// A target by its name and its addresses.
 #[derive(Debug)]
 pub(crate) struct Target {
     name: Arc<str>,
-    addresses: Vec<SocketAddr>,
+    addresses: Vec<Address>,
     /// What is spoken to it, if that is TLS.
     terms: Option<Terms>,
 }
 
+/// Where one connection goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Address {
+    /// A port.
+    Tcp(SocketAddr),
+    /// A socket in the file system.
+    Unix(PathBuf),
+}
+
 impl Target {
-    /// The target `HOST:PORT`.
+    /// The target `HOST:PORT`, or `unix:/PATH`.
     pub(crate) fn resolve(name: &str) -> io::Result<Target> {
-        Ok(Target { name: name.into(), addresses: name.to_socket_addrs()?.collect(), terms: None })
+        let addresses = match name.strip_prefix(SOCKET_SCHEME) {
+            Some(path) => vec![Address::Unix(path.into())],
+            None => name.to_socket_addrs()?.map(Address::Tcp).collect(),
+        };
+        Ok(Target { name: name.into(), addresses, terms: None })
     }
 
     /// This is spoken to it.
@@ -39,16 +57,85 @@ impl Target {
 
     /// A connection to the first address that accepts one: `localhost` has two, and often one is served. Its socket does
     /// not block, and its handshake is done.
-    pub(crate) fn open(&self, timeout: Duration) -> io::Result<(Socket, SocketAddr)> {
+    pub(crate) fn open(&self, timeout: Duration) -> io::Result<(Socket, Address)> {
         let mut refused = io::Error::from(io::ErrorKind::AddrNotAvailable);
-        for &address in &self.addresses {
-            match std::net::TcpStream::connect_timeout(&address, timeout) {
-                Ok(stream) => {
-                    return Ok((Socket::over(stream, self.terms(), timeout)?, address));
-                }
+        for address in &self.addresses {
+            let opened = match address {
+                Address::Tcp(address) => std::net::TcpStream::connect_timeout(address, timeout)
+                    .and_then(|stream| Socket::over(stream, self.terms(), timeout)),
+                Address::Unix(path) => connect_unix(path, timeout).map(Socket::Unix),
+            };
+            match opened {
+                Ok(socket) => return Ok((socket, address.clone())),
                 Err(error) => refused = error,
             }
         }
         Err(refused)
+    }
+}
+
+impl Address {
+    /// Begins to connect, without blocking.
+    pub(crate) fn connect(&self, terms: Option<&Terms>) -> io::Result<Socket> {
+        match self {
+            Address::Tcp(address) => Socket::connecting(TcpStream::connect(*address)?, terms),
+            Address::Unix(path) => UnixStream::connect(path).map(Socket::Unix),
+        }
+    }
+}
+
+/// A connection to a socket in the file system. The kernel refuses one at once while others wait to be accepted in all the
+/// places that there are: it is tried again until `timeout` is over, so that a process that hangs holds nobody up for longer.
+fn connect_unix(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
+    let begun = Instant::now();
+    loop {
+        match UnixStream::connect(path) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if begun.elapsed() >= timeout {
+                    return Err(io::Error::new(
+                        io::ErrorKind::TimedOut,
+                        "nothing accepted it in time: as many connections as may wait there do",
+                    ));
+                }
+                thread::sleep(UNIX_PAUSE);
+            }
+            other => return other,
+        }
+    }
+}
+
+/// How long a full queue of connections is left alone.
+const UNIX_PAUSE: Duration = Duration::from_millis(1);
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn a_target_is_a_port_or_a_socket() {
+        let addresses = |name: &str| Target::resolve(name).expect("it can be read").addresses;
+        assert_eq!(addresses("127.0.0.1:7"), [Address::Tcp(SocketAddr::from(([127, 0, 0, 1], 7)))]);
+        assert_eq!(addresses("unix:/run/weir.sock"), [Address::Unix("/run/weir.sock".into())]);
+    }
+
+    #[test]
+    fn a_process_that_accepts_nobody_holds_nobody_up() {
+        let name = format!("weir-load-target-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let listener = UnixListener::bind(&path).expect("the folder can be written to");
+        let target = Target::resolve(&format!("unix:{}", path.display())).expect("it can be read");
+        let mut waiting = Vec::new();
+        let error = loop {
+            match target.open(Duration::ZERO) {
+                Ok((socket, _)) => waiting.push(socket),
+                Err(error) => break error,
+            }
+        };
+        std::fs::remove_file(&path).expect("it is there");
+        drop(listener);
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(!waiting.is_empty());
     }
 }

@@ -32,10 +32,7 @@ fn check_protocol(given: &Given) -> Result<(), String> {
 }
 
 fn connections(given: &Given, line: &mut Translation) -> Result<(), String> {
-    let host = given.get("server").or(given.get("host")).unwrap_or("localhost");
-    let host =
-        if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.to_owned() };
-    line.flag("--target", format!("{host}:{}", given.number("port", 6379)?));
+    line.flag("--target", target(given)?);
     let (threads, clients) = (given.number("threads", 4)?, given.number("clients", 50)?);
     let connections = threads.checked_mul(clients).ok_or("memtier: too many --threads and --clients")?;
     line.flag("--connections", connections);
@@ -70,6 +67,17 @@ fn connections(given: &Given, line: &mut Translation) -> Result<(), String> {
         line.flag("--reconnect-after", requests);
     }
     Ok(())
+}
+
+/// A socket in the file system goes before host and port, as in memtier.
+fn target(given: &Given) -> Result<String, String> {
+    if let Some(path) = given.get("unix-socket") {
+        return Ok(format!("unix:{path}"));
+    }
+    let host = given.get("server").or(given.get("host")).unwrap_or("localhost");
+    let host =
+        if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.to_owned() };
+    Ok(format!("{host}:{}", given.number("port", 6379)?))
 }
 
 fn content(given: &Given, line: &mut Translation) -> Result<(), String> {
@@ -183,6 +191,7 @@ const KNOWN: &[Known] = &[
     taken("server", Some('s')),
     taken("host", Some('h')),
     taken("port", Some('p')),
+    taken("unix-socket", Some('S')),
     taken("protocol", Some('P')),
     taken("clients", Some('c')),
     taken("threads", Some('t')),
@@ -227,7 +236,6 @@ const KNOWN: &[Known] = &[
         "read with --ratio=0:1 on the same keys instead: every reply is verified",
     ),
     taken("hdr-file-prefix", None),
-    refused("unix-socket", Some('S'), true, "weir load connects by TCP: give --server and --port"),
     refused("authenticate", Some('a'), true, "weir load does not authenticate"),
     refused("generate-keys", None, false, "leave it out; keys are a prefix and a number"),
     refused("data-import", None, true, "use weir load --replay with a trace"),
@@ -311,6 +319,8 @@ mod tests {
         check("--key-pattern=Z:Z --key-zipf-exp=1.2", "--popularity zipf:1.2");
         check("--hdr-file-prefix=run", "--hdr run.hlog");
         check("--server ::1", "--target [::1]:6379");
+        check("-S /run/weir.sock", "--target unix:/run/weir.sock");
+        check("--unix-socket=/run/weir.sock --port 1", "--target unix:/run/weir.sock");
     }
 
     #[test]
