@@ -116,7 +116,7 @@ def run(
     for address, _ in servers:
         with Wire(address) as wire:
             assert wire.ask(b"flush_all") == b"OK"
-    command = [str(weir), "load", "--target", str(subject.address), *subject.flags, *cell.flags(), "--seed", str(seed)]
+    command = [str(weir), "load", "--target", subject.target, *subject.flags, *cell.flags(), "--seed", str(seed)]
     command += ["--warmup", f"{plan.warmup_s}s", "--duration", f"{plan.measured_s}s", "--json", "-"]
     proxy_cores, other_cores = cores(cell)
     place(proxy_cores, [subject.process.pid] if subject.process else [])

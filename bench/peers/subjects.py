@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.harness.processes import Address, Memcached, Process, program
+from tests.harness.processes import Address, Memcached, Process, SocketPath, program
 
 # Room for every key of every cell on one server: 10,000 values of 4 KiB and their overhead.
 MEMCACHED_MIB = 256
@@ -19,6 +19,10 @@ CONNECTIONS_MAX = 8000
 # Weir with what skewed keys are for: values of hot keys are kept, and what is on its way is not asked for again.
 NEAR = "weir-near"
 NEAR_OPTIONS = ("--near-cache", "1024", "--ask-once", "on")
+
+# Of a proxy on its clients' machine: they reach it by a socket in the file system, and servers are reached by TCP.
+BESIDE = "-unix"
+BESIDE_CLIENTS = tuple(f"{name}{BESIDE}" for name in ("weir", NEAR, "nutcracker"))
 
 # nutcracker writes its statistics to a port of its own; `timeout` in milliseconds, as `weir proxy`'s default.
 NUTCRACKER_CONFIG = """\
@@ -79,7 +83,11 @@ class Subject:
     `weir load` needs to speak to it."""
 
     def __init__(
-        self, address: Address, process: Process | None, flags: Sequence[str] = (), admin: Address | None = None
+        self,
+        address: Address | SocketPath,
+        process: Process | None,
+        flags: Sequence[str] = (),
+        admin: Address | None = None,
     ) -> None:
         """`admin`: where a proxy of Weir says what it has measured."""
         self.address = address
@@ -95,6 +103,11 @@ class Subject:
     def __exit__(self, *_: object) -> None:
         if self.process is not None:
             self.process.kill()
+
+    @property
+    def target(self) -> str:
+        """As `weir load` takes it."""
+        return f"unix:{self.address}" if isinstance(self.address, SocketPath) else str(self.address)
 
     def snapshot(self) -> dict[str, Any]:
         """`weir.proxy/1` of a proxy that has an admin port."""
@@ -118,13 +131,16 @@ def start(name: str, weir: Path, servers: Sequence[Address], folder: Path, repli
     if name == "direct":
         # One server: a load on several targets wants each of them to hold every key.
         return Subject(servers[0], None)
-    listen = Address.free()
+    listen: Address | SocketPath = Address.free()
+    if name in BESIDE_CLIENTS:
+        name, listen = name.removesuffix(BESIDE), SocketPath(folder / "clients.sock")
     if name == "nutcracker":
         command = nutcracker_command(listen, servers, folder)
     elif name == "haproxy":
         command = haproxy_command(listen, servers[0], folder)
     elif name == "memcached-proxy":
-        return Subject(listen, memcached_proxy(listen, servers, folder))
+        address = Address.free()
+        return Subject(address, memcached_proxy(address, servers, folder))
     else:
         admin = Address.free()
         command = [*weir_command(weir, listen, servers), "--admin", str(admin), "--placement", PLACEMENT]
@@ -135,17 +151,17 @@ def start(name: str, weir: Path, servers: Sequence[Address], folder: Path, repli
 
 def replicates(name: str) -> bool:
     """Whether a subject can write to several servers."""
-    return name not in ("nutcracker", "haproxy", "memcached-proxy", "direct")
+    return name.removesuffix(BESIDE) not in ("nutcracker", "haproxy", "memcached-proxy", "direct")
 
 
-def weir_command(weir: Path, listen: Address, servers: Sequence[Address]) -> list[str]:
+def weir_command(weir: Path, listen: Address | SocketPath, servers: Sequence[Address]) -> list[str]:
     command = [str(weir), "proxy", "--listen", str(listen), "--threads", "1"]
     for server in servers:
         command += ["--server", str(server)]
     return command
 
 
-def nutcracker_command(listen: Address, servers: Sequence[Address], folder: Path) -> list[str]:
+def nutcracker_command(listen: Address | SocketPath, servers: Sequence[Address], folder: Path) -> list[str]:
     config = folder / "nutcracker.yml"
     lines = "\n".join(f"    - {server}:1" for server in servers)
     config.write_text(NUTCRACKER_CONFIG.format(listen=listen, servers=lines))
@@ -160,7 +176,7 @@ def nutcracker_command(listen: Address, servers: Sequence[Address], folder: Path
     ]
 
 
-def haproxy_command(listen: Address, server: Address, folder: Path) -> list[str]:
+def haproxy_command(listen: Address | SocketPath, server: Address, folder: Path) -> list[str]:
     config = folder / "haproxy.cfg"
     config.write_text(HAPROXY_CONFIG.format(listen=listen, server=server, connections_max=CONNECTIONS_MAX))
     return [program("haproxy"), "-db", "-f", str(config)]

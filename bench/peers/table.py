@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from .cells import CELLS, Cell
-from .subjects import NEAR
+from .subjects import BESIDE, NEAR
 from .targets import ITSELF, Key, verdicts
 
 Record = dict[str, Any]
@@ -18,6 +18,8 @@ RATIOS = [
     *(("weir", peer) for peer in ("nutcracker", "haproxy", "memcached-proxy", "earlier", "direct")),
     (NEAR, "direct"),
     (NEAR, "weir"),
+    *((f"weir{BESIDE}", peer) for peer in ("direct", "weir", f"nutcracker{BESIDE}")),
+    (f"{NEAR}{BESIDE}", "direct"),
 ]
 
 
@@ -215,7 +217,7 @@ def kernel_lines(counted: Sequence[Record], cells: Sequence[Cell], subjects: Seq
     """How much of the CPU time the kernel took, and what of it no proxy saves: `floor`."""
     rows = []
     for cell in cells:
-        for subject in ("weir", NEAR, "haproxy", "direct"):
+        for subject in ("weir", f"weir{BESIDE}", NEAR, f"{NEAR}{BESIDE}", "haproxy", "direct"):
             runs = [record for record in counted if (record["cell"], record["subject"]) == (cell.name, subject)]
             found = [measured(runs, cell, it) for it in SPLIT]
             if subject in subjects and found[-1] is not None:

@@ -11,9 +11,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bench.peers import claims, measure, picture, table
+from bench.peers import claims, measure, picture, subjects, table
 from bench.peers.cells import CELLS, SETS, cells_of_set
 from bench.peers.targets import TARGETS, Target, verdicts
+from tests.harness.processes import Address, SocketPath
 
 
 def record(subject: str, number: int, cpu_us: float, rps: float, problems: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -278,3 +279,17 @@ def test_a_cell_says_in_its_name_and_its_words_what_it_is() -> None:
     assert CELLS["fan-in"].flags()[-2:] == ["--rate", "5000"]
     assert len({cell.describe() for cell in CELLS.values()}) == len(CELLS)
     assert all(name == cell.name for name, cell in CELLS.items())
+
+
+def test_clients_on_the_proxys_machine_reach_it_by_a_socket_and_the_servers_are_reached_by_tcp(tmp_path: Path) -> None:
+    here, server = SocketPath(tmp_path / "clients.sock"), Address("10.0.0.1", 11211)
+    assert subjects.Subject(here, None).target == f"unix:{tmp_path}/clients.sock"
+    assert subjects.Subject(server, None).target == "10.0.0.1:11211"
+    command = subjects.weir_command(Path("weir"), here, [server])
+    assert command[command.index("--listen") + 1] == str(here.path)
+    assert command[command.index("--server") + 1] == "10.0.0.1:11211"
+    subjects.nutcracker_command(here, [server], tmp_path)
+    assert f"listen: {here.path}\n" in (tmp_path / "nutcracker.yml").read_text()
+    # Each is held against the same proxy at a port and against no proxy, where it has both.
+    assert {(f"weir{subjects.BESIDE}", peer) for peer in ("weir", "direct")} <= set(table.RATIOS)
+    assert {above.removesuffix(subjects.BESIDE) for above, _ in table.RATIOS} <= {"weir", subjects.NEAR}
