@@ -71,7 +71,9 @@ def test_a_factor_that_matters_in_some_pairs_alone_is_said_with_them(monkeypatch
 
 def test_factors_and_their_levels_are_named_in_words() -> None:
     """“Proxy threads from 1 to 2”, “proxy threads 1, value size bytes 4096” stood on the page of our own system."""
-    words = {name: TwoLevelFactor("A", name, 1, 2, ()).words for name in ("proxy_threads", "value_size_bytes", "servers")}
+    words = {
+        name: TwoLevelFactor("A", name, 1, 2, ()).words for name in ("proxy_threads", "value_size_bytes", "servers")
+    }
     assert words == {"proxy_threads": "event loops", "value_size_bytes": "value size", "servers": "servers"}
     assert [level_words("proxy_threads", level) for level in (1, 2)] == ["1 event loop", "2 event loops"]
     assert level_words("value_size_bytes", 4096) == "values of 4,096 bytes"

@@ -112,7 +112,10 @@ def test_a_largest_mean_before_the_end_of_a_curve_is_flat_or_falls_behind_it_and
 def test_a_level_that_falls_because_its_runs_begin_slowly_says_so() -> None:
     """Reads of S3 were 5.5 % lower with 384 clients, “why is not known”, and in their last seconds were as many as with 24."""
     for late, why in (
-        (581.9, "the runs there were not steady at once: in their second half throughput is that of the plateau, but for 0.5 %"),
+        (
+            581.9,
+            "the runs there were not steady at once: in their second half throughput is that of the plateau, but for 0.5 %",
+        ),
         (560.0, "why is not known"),
         (None, "why is not known"),
     ):

@@ -97,7 +97,9 @@ def test_what_a_proxy_costs_is_said_at_the_fewest_clients_and_at_the_maximum(mon
 
 def test_a_way_that_falls_off_where_a_proxy_does_not_is_named_with_its_reason() -> None:
     """Reads of S3 with 384 clients changed by +5.9 % through a proxy, because direct runs were slow at first."""
-    maximum = SimpleNamespace(fall_text="at 384 clients the mean is 5.5 % lower", fall_why="the runs there were slow at first")
+    maximum = SimpleNamespace(
+        fall_text="at 384 clients the mean is 5.5 % lower", fall_why="the runs there were slow at first"
+    )
     way: Any = SimpleNamespace(name="directly", maximum=maximum)
     assert price._falls_text(way) == (
         " Directly at 384 clients the mean is 5.5 % lower; the runs there were slow at first."

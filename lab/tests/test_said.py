@@ -375,7 +375,9 @@ def test_what_a_proxy_adds_is_distinguished_from_the_delays_that_were_built() ->
 def test_no_second_sign_is_missed_of_a_station_that_nobody_named() -> None:
     """“No station is full: … so there is no second sign of it” stood on the page of our own system."""
     alone: Any = SimpleNamespace(line=None)
-    assert _second_sign(alone, "server uplinks").startswith("All cells have the same clients, so there is no second sign of it")
+    assert _second_sign(alone, "server uplinks").startswith(
+        "All cells have the same clients, so there is no second sign of it"
+    )
     assert "sign" not in _second_sign(alone, "")
 
 
@@ -474,7 +476,9 @@ def test_a_ratio_of_stages_says_where_its_error_is_that_of_other_cells() -> None
 
 def test_a_design_names_what_is_assumed_in_words_and_nothing_of_a_proxy_that_is_not_there() -> None:
     """“Assumed: server_threads, topology.cpu” stood there, and event loops of a proxy in a design without one."""
-    direct = parse_study("assumed = ['server_threads', 'warmup_s', 'topology.cpu']\n" + (DATA / "t-direct.toml").read_text())
+    direct = parse_study(
+        "assumed = ['server_threads', 'warmup_s', 'topology.cpu']\n" + (DATA / "t-direct.toml").read_text()
+    )
     rows = dict(design_rows(direct))
     assert rows["assumed, not printed by the study"] == "threads per memcached server, warm-up, CPU quotas"
     assert direct.fixed["proxy_threads"] == 1

@@ -341,9 +341,7 @@ def _stages(task: Task, lines: Sequence[Series]) -> Figure | None:
             bars = [stage_bar(one.name, cell, outside=True) for one, cell in cells]
             shown = tuple(bar for bar in bars if bar is not None)
             at = title.format(number(group[0].x(cells[0][1]), 0))
-            panels.append(
-                Panel(f"{workload}, {at}", Axis(""), Axis("Mean time (ms)"), bars=shown, parts=STAGE_LOOKS)
-            )
+            panels.append(Panel(f"{workload}, {at}", Axis(""), Axis("Mean time (ms)"), bars=shown, parts=STAGE_LOOKS))
     text = "Means over runs per request; the stages add up to the time in the proxy, and with what is outside to the clients' mean."
     return figure(task, "stages", "Where the time of a request goes", panels, text)
 

@@ -357,10 +357,10 @@ def _key(sources: Sources, sweep: SweepReadings) -> str:
 def _design(study: Study, file: Path, sweeps: Sequence[SweepReadings]) -> tuple[tuple[str, str], ...]:
     """As planned and as its own ``file`` has it, with the levels that are ours, and how many runs of a cell there are."""
     study = marked_as_in(study, file)
-    is_theirs = bool(study.source) and study.source != _OURS
-    planned = design_rows(study, load_study(file, "full").plan if is_theirs and file.is_file() else None)
-    if is_theirs:
-        planned = (("design of the study", study.source), *planned, *own_levels(study, file))
+    theirs = study.source if study.source and study.source != _OURS else ""
+    planned = design_rows(study, load_study(file, "full").plan if theirs and file.is_file() else None)
+    if theirs:
+        planned = (("design of the study", theirs), *planned, *own_levels(study, file))
     counts = [len(cell.runs) for sweep in sweeps for cell in sweep.cells]
     if not counts:
         return planned
