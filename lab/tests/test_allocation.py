@@ -33,6 +33,15 @@ def test_a_block_is_filled_with_those_that_lack_most_up_to_ten() -> None:
     assert sorted(map(str, block)) == ["a", "f", "g", "h", "i", "j", "k", "l", "m", "n", "y"]
 
 
+def test_cells_with_a_single_run_come_before_those_that_lack_more() -> None:
+    """After 198 runs of 56 cells 13 had one, and no verdict on them could tell: the pooled error said that they were known well enough."""
+    found = {"a": Reach(5, 0.30, WIDE, 20), "b": Reach(1, 0.06, WIDE, 20), "c": Reach(2, 0.25, WIDE, 20)}
+    partners = {"a": [["c"]]}
+    for seed in range(20):
+        assert "b" in next_block(found, partners, [], np.random.default_rng(seed), 1)
+    assert sorted(next_block(found, partners, [], np.random.default_rng(1), 2)) == ["a", "b"]
+
+
 def test_no_block_comes_when_every_cell_is_within_its_aim_and_has_its_runs() -> None:
     found = {"a": Reach(5, 0.05, NARROW, 8), "b": Reach(3, 0.10, WIDE, 8)}
     assert next_block(found, {}, [], np.random.default_rng(1)) == []

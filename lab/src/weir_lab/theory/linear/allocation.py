@@ -1,9 +1,9 @@
 """Where the next runs tell most: `reaches` says how far each cell is, `next_block` which cells are measured beside each other next. Pure.
 
 Every cell has an *aim*: how wide the interval of its mean may be, and how many runs it needs at least. Its *lack* is the half-width over
-that of its aim. A cell with the largest lack gets the next block, together with cells that it is compared with, those that lack most
-behind it, and two *anchors*. The anchors stand in nearly all blocks, so that blocks are connected and their effects known well: incomplete
-blocks.
+that of its aim. Cells with a single run come first: they have no interval of their own, and verdicts on them cannot tell. Then a cell with
+the largest lack gets the next block, together with cells that it is compared with, those that lack most behind it, and two *anchors*. The
+anchors stand in nearly all blocks, so that blocks are connected and their effects known well: incomplete blocks.
 
 All cells lend each other their spread (one error, pooled), and intervals are those at one speed of the machine (`Fit.level_here`). So the
 choice depends on the counts of runs and on the pooled error, not on the values of single cells: intervals cover nearly as if the numbers
@@ -35,6 +35,8 @@ __all__ = ["Aim", "Reach", "next_block", "reaches", "runs_to_come"]
 C = TypeVar("C", bound=Hashable)
 # A block has this many cells and its anchors. In small blocks most runs were those of anchors; large ones take long, and machines change.
 BLOCK_CELLS = 10
+# With fewer runs a cell has no interval of its own.
+_RUNS_WITH_INTERVAL = 2
 # Below this many degrees of freedom the pooled error may be far too small by chance, and whoever stops there stops too early.
 _FREEDOM_MIN = 8
 
@@ -110,7 +112,7 @@ def next_block(
     """Cells of the next block in their order; none where all are done.
 
     ``partners`` has, for each cell, groups of cells that it is compared with: from each the one with the largest lack comes along. What is
-    left of ``room`` (cells beside the anchors) goes to those that lack most.
+    left of ``room`` (cells beside the anchors) goes to those that lack most. Cells without a second run go before all others.
     """
     waiting = [cell for cell, reach in found.items() if not reach.done]
     if not waiting:
@@ -119,9 +121,9 @@ def next_block(
     place = {cell: number for number, cell in enumerate(found)}
     luck = rng.permutation(len(place))
 
-    def urgency(cell: C) -> tuple[bool, float, int, int]:
+    def urgency(cell: C) -> tuple[bool, bool, float, int, int]:
         reach = found[cell]
-        return (not reach.done, reach.lack, -reach.n, int(luck[place[cell]]))
+        return (not reach.done, reach.n < _RUNS_WITH_INTERVAL, reach.lack, -reach.n, int(luck[place[cell]]))
 
     chosen: dict[C, None] = {max(waiting, key=urgency): None}
     for group in partners.get(next(iter(chosen)), ()):
