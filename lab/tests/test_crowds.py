@@ -91,6 +91,7 @@ def test_what_more_threads_and_clients_cost_is_said_where_quotas_are_full(monkey
     assert isinstance(found, Table)
     assert [row[1] for row in found.rows] == [
         "72 to 648 clients with 16 readers per server",
+        "216 to 648 clients with 16 readers per server",
         "16 to 64 readers per server at 216 clients",
         "72 to 648 clients with 64 readers per server",
     ]
@@ -143,19 +144,24 @@ def test_what_a_request_costs_is_drawn_where_the_proxies_quotas_limit(monkeypatc
 def test_the_sentence_of_what_a_request_costs_has_the_numbers_of_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     used(monkeypatch, 1.0)
     lines = [line(16, {18: 4_000.0, **FEW}), line(32, {18: 4_000.0, 216: 16_000.0}), line(64, {18: 3_900.0, **MANY})]
-    # With the least at the most readers no fall is left to be said beside it.
     (said,) = spent_points(TASK, lines)
     assert said.startswith("Reads: at the ")
     assert (
         "(16 readers, 216 clients) a request takes 20.6 µs of CPU time in the proxies, and 100 % of their CPU" in said
     )
     assert "From 18 to 648 clients with 16 readers per server that time changes by −73.3 %, 95 % interval" in said
-    assert ", from 90.0 to 24.0 µs." in said
+    assert ", from 89.9 to 24.0 µs." in said
     blocks = [*spent_blocks(TASK, lines, lines, lambda _: AXIS), crowd_table(TASK, lines)]
     entries = [entry for one in blocks if isinstance(one, Table) for row in one.rows for entry in row]
-    written = " ".join(entry.text if isinstance(entry, Value) else str(entry) for entry in entries).replace("+", "")
+    values = [end for entry in entries if isinstance(entry, Value) for end in (entry.value, entry.low, entry.high)]
+    texts = " ".join(entry for entry in entries if isinstance(entry, str))
+    written = [float(one.replace(",", "")) for one in re.findall(r"\d[\d,]*", texts)] + [
+        one for one in values if one is not None
+    ]
     for number in re.findall(r"−?\d[\d,]*\.?\d*", said.replace("95 % interval", "")):
-        assert number in written, number
+        wanted = float(number.replace(",", "").replace("−", "-"))
+        half = 0.5001 * 10.0 ** -len(number.partition(".")[2])
+        assert any(abs(one - wanted) <= half for one in written), number
     # From the best crew to the largest is said already, where throughput falls between them.
     assert "readers per server at 216 clients" not in said
     assert crowd_points(TASK, lines)[0].startswith("Reads, from 16 to 64 readers per server at 216 clients: ")
@@ -165,7 +171,26 @@ def test_fewer_readers_than_the_best_are_where_the_step_to_the_most_begins(monke
     used(monkeypatch, 1.0)
     (said,) = spent_points(TASK, [line(1, {72: 2_000.0, 216: 2_100.0}), line(16, FEW), line(64, MANY)])
     assert " From 1 to 64 readers per server at 216 clients that time changes by −83.8 %, 95 % interval" in said
-    assert ", from 171.4 to 27.7 µs." in said
+    assert ", from 171.5 to 27.7 µs. From 72 to 648 clients with 16 readers per server that time changes by " in said
+
+
+def test_where_the_most_readers_have_one_run_the_step_is_taken_at_other_clients(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At 480 clients two numbers of readers had one run each, and the sentence was about the other two."""
+    used(monkeypatch, 1.0)
+    two = {block: 14_000.0 + block for block in range(2)}
+    cells = (cell_of(64, 72, two), cell_of(64, 216, {0: 13_000.0}), cell_of(64, 648, two))
+    lines = [line(16, FEW), line(32, MANY), Series("reads", "64 readers", LOOKS[0], cells, SWEEP)]
+    (said,) = spent_points(TASK, lines)
+    assert "(16 readers, 216 clients)" in said
+    # 648 and 72 clients are three times more and three times fewer.
+    assert " From 16 to 64 readers per server at 72 clients that time changes by +7" in said
+    assert " From 216 to 648 clients with 16 readers per server that time changes by +16." in said
+    # Where the most clients are few more than those of the maximum, a step between them tells nothing.
+    (said,) = spent_points(TASK, [line(16, {72: 15_000.0, 216: 17_500.0, 288: 17_000.0}), line(64, MANY)])
+    assert "From 72 to 288 clients" in said
+    assert "From 216 to" not in said
 
 
 def test_where_something_else_limits_and_with_one_number_of_readers_there_is_no_such_figure(

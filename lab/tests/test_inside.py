@@ -11,11 +11,12 @@ import pytest
 
 from synthetic_whole import Truth, write_whole
 from weir_lab.bench.sweep.sets import take_files
-from weir_lab.design.whole.sets import PublishedSource, load_set
+from weir_lab.design.whole.sets import Hypothesis, PublishedSource, load_set
 from weir_lab.report.common import Task, own_levels, series_of
 from weir_lab.report.numbers.readings import read_cells
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
 from weir_lab.report.sections import clients, replication, smaller
+from weir_lab.report.sections.claims.family import Held, judge_set
 from weir_lab.report.sections.comparisons import queued
 from weir_lab.report.sections.comparisons.drawn import printed_lines
 
@@ -96,6 +97,7 @@ def test_percentiles_of_the_time_in_the_proxy_are_drawn_where_a_study_drew_them_
     assert set(rows) == {("by the rule", "16 readers"), ("by the rule", "32 readers"), ("S1's choice", "32 readers")}
     assert number_of(rows["S1's choice", "32 readers"][2]) == 180
     assert all(number_of(row[5]) <= 1.5 and number_of(row[7]) <= 1.5 for row in table.rows if row[0] == "by the rule")
+    assert isinstance(blocks[0], Text)
     said = next(one for one in blocks[0].points if one.startswith("Lasting by S1's rule"))
     assert "S1 chose 180 clients with 32 readers, by eye: there ours has " in said
     for row in table.rows:
@@ -136,7 +138,8 @@ def test_sections_on_replicas_and_writes_say_which_part_of_a_request_changes(tmp
     assert f"in stage queue {cast('Value', grown[5]).text} ms" in said
     assert "a SET, 5 servers, R = 1 to 5: " in said
     # What is outside is 0.2 ms everywhere.
-    assert all(row[-1] != "yes" for (_, _, part), row in rows.items() if part == "outside of the proxy")
+    assert all(abs(number_of(row[5])) < 0.005 for (_, _, part), row in rows.items() if part == "outside of the proxy")
+    assert "outside of the proxy" not in said
     written = replication.build_writes(Task(spec("writes"), (sweep_of(tmp_path / "b", "t-writes"),), (), "S1"))
     assert {row[0] for row in named(written, "writes-parts").rows} == {
         "S = 3, R = 1, 1 to 10 % writes",
@@ -147,8 +150,15 @@ def test_sections_on_replicas_and_writes_say_which_part_of_a_request_changes(tmp
 def test_that_no_part_is_shown_to_change_is_said() -> None:
     step: Any = queued.Step("3 servers, R = 1 to 3", None, None)  # type: ignore[arg-type]
     change: Any = SimpleNamespace(percent=3.0, low=-4.0, high=11.0)
-    (said,) = queued.parts_points([queued.Part(step, "get", "in stage queue", 2.0, change, 0.4)])
-    assert said.startswith("Which part of a request's time changes is not shown")
+    part = queued.Part(step, "get", "in stage queue", 2.0, change, 0.4)
+    none = "No part of a request's time, in the proxy or outside of it, is shown to change by 1 % of that time or more."
+    assert queued.parts_points([part]) == [none]
+    # What takes next to nothing of the time is left to the table.
+    small = part._replace(name="in the other stages", first_ms=0.01, q=0.001)
+    assert queued.parts_points([part, small]) == [none]
+    assert queued.parts_points([part._replace(q=0.001), small]) == [
+        "Of the parts of a request's time these are shown to change: a GET, 3 servers, R = 1 to 3: in stage queue +0.0600 ms."
+    ]
     assert queued.parts_points([]) == []
 
 
@@ -177,10 +187,8 @@ def test_values_that_were_printed_over_read_threads_stand_at_their_own_number(tm
     source = PublishedSource(table="s4_quoted", where={"experiment": "max_throughput_run2", "quantity": "throughput"})
     task = Task(spec("full", published=[source]), (sweep,), (), "S4")
     (line,) = printed_lines(task, series_of(task, "readers"))
-    assert [(one.x, one.y) for one in line.marks] == [
-        (12.0, pytest.approx(9691 * sweep.speed)),
-        (16.0, pytest.approx(9881 * sweep.speed)),
-    ]
+    assert [one.x for one in line.marks] == [12.0, 16.0]
+    assert [one.y for one in line.marks] == pytest.approx([9691 * sweep.speed, 9881 * sweep.speed])
     assert all(one.note.endswith(f"at its {one.x:g} readers") for one in line.marks)
 
 
@@ -231,3 +239,19 @@ def test_a_page_of_two_studies_says_that_their_proxies_have_other_quotas() -> No
         "differ by."
     )
     assert "other CPUs" not in _speeds(one, one)
+
+
+def test_each_sentence_without_a_rule_has_its_own_reason() -> None:
+    """Two sentences of one section ask nothing of the data, and so asked the same: both had the reason of the first."""
+    task: Any = SimpleNamespace(spec=SimpleNamespace(name="trace"))
+    asked = [
+        Hypothesis.model_validate(
+            {"name": name, "hypothesis": f"It is {name}.", "from": "study", "why_not": f"no rule asks for {name}"}
+        )
+        for name in ("warm", "cold")
+    ]
+    found = judge_set([Held(one, task) for one in asked])
+    assert [(one.verdict, one.evidence) for one in found] == [
+        ("cannot tell", "no rule asks for warm"),
+        ("cannot tell", "no rule asks for cold"),
+    ]

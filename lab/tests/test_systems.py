@@ -139,7 +139,7 @@ def test_the_section_says_what_the_study_files_and_the_testbed_say(tmp_path: Pat
 
 
 def test_a_table_says_how_far_the_first_second_that_counts_is_off_the_others(tmp_path: Path) -> None:
-    """S5 cut 15 s where ours cut 2, and nothing told whether that was enough."""
+    """S5 cut 15 s where ours cut 2, and nothing said whether that was enough."""
     study_set = take_files(DATA / "small.set.toml", tmp_path)
     write_whole(tmp_path, study_set, Truth(), leave_out=tuple(set(study_set.files) - {"t-full.toml"}))
 

@@ -432,7 +432,7 @@ def _laws(task: Task, lines: Sequence[Series]) -> Table:
             outside = cell.of(outside_of)
             deviation = cell.of(lambda run: 100 * run.law_deviation)
             holds = abs(sum(deviation) / len(deviation)) <= 100 * one.sweep.study.gates.law_deviation_max
-            told: tuple[Entry, ...] = (
+            seen: tuple[Entry, ...] = (
                 _signed([100 * (there / here - 1) for there, here in zip(counted, cell.throughputs, strict=False)])
                 if counted
                 else "–",
@@ -448,7 +448,7 @@ def _laws(task: Task, lines: Sequence[Series]) -> Table:
                     *(() if proxied else (Value(1e3 * cell.mean_response_s / cell.settings.clients),)),
                     _signed(deviation),
                     "holds" if holds else "broken",
-                    *(told if proxied else ()),
+                    *(seen if proxied else ()),
                     *((level_value(cell, lambda run: run.socket_wait_s, 1e3, most=outside_of),) if sampled else ()),
                     Value(len(cell.runs)),
                 )

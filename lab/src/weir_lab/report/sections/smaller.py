@@ -305,8 +305,8 @@ def _median_us(cell: CellReadings) -> float | None:
     """Of the stage `dispatch`, over all requests of all runs."""
     times = [found for name in OPERATION_NAMES if (found := cell.merged(stage_times(name, "dispatch"))) is not None]
     whole = merge_histograms(times)
-    found = whole.percentile(50.0) if whole is not None else None
-    return None if found is None else found / 1e3
+    half_ns = whole.percentile(50.0) if whole is not None else None
+    return None if half_ns is None else half_ns / 1e3
 
 
 def error_table(task: Task) -> Table | None:

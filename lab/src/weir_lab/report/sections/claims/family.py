@@ -47,8 +47,14 @@ class Held(NamedTuple):
 
     @property
     def question(self) -> str:
-        """What is asked of the data: sentences with the same question are one in the family of a study."""
-        asked = [self.claim.rule, self.claim.at, self.claim.args, self.task.spec.name if self.task else self.claim.name]
+        """What is asked of the data: sentences with the same question are one in the family of a study. Without a rule each is its own."""
+        own = self.task is None or bool(self.claim.no_rule)
+        asked = [
+            self.claim.rule,
+            self.claim.at,
+            self.claim.args,
+            self.claim.name if own or self.task is None else self.task.spec.name,
+        ]
         return json.dumps(asked, sort_keys=True)
 
 

@@ -229,7 +229,7 @@ def knees_table(task: Task, lines: Sequence[Series]) -> Table | None:
         rows.append((one.workload, one.name, "bracket by the data", bracket))
         for estimate in knee.estimates:
             name = estimate.name.replace("_", " ")
-            rules[name] = estimate.rule
+            rules[name] = estimate.rule.replace("the percentile", "p99")
             found: Entry = "no answer"
             if estimate.population is not None:
                 found = Value(estimate.population, estimate.low, estimate.high, 1)

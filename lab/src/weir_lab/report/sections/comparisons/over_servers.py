@@ -5,11 +5,12 @@ change of the one is then a change of the other. Over servers: `servers_points`,
 falls with them: `crowd_points`, `crowd_table`. Readers of the split engine are those of a server: more servers have more of them.
 
 Where the quotas limit the best series of a workload, and its series differ in their threads, a figure has the CPU time of a request in
-every cell, and a table what the quotas allow at that cost: `spent_blocks`, `spent_points`.
+every cell. A table has what the quotas allow at that cost: `spent_blocks`, `spent_points`.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from weir_lab.design import Engine, RequestPath, Role
@@ -163,9 +164,9 @@ def crowd_table(task: Task, lines: Sequence[Series]) -> Table | None:
     return Table(
         f"{task.spec.name}-crowds",
         "Exploratory: what more threads and more clients cost where the proxies' CPU quotas limit, with 95 % intervals of each change "
-        "alone: from the fewest to the most that have two runs, and where throughput falls at full quotas. There the first cell is the "
-        "maximum of its series, or its largest mean, too large by chance, as part of the fall may be. CPU: the proxies' CPU time of a "
-        "request.",
+        "alone, by cells that have two runs. A row that begins at the maximum of a series, or at its largest mean, begins too high by "
+        "chance: part of a fall may be that. A change has what blocks have in common taken out, and the means at both ends have it in "
+        "them. CPU: the proxies' CPU time of a request.",
         (
             "Workload",
             "From",
@@ -225,6 +226,8 @@ def _but_for_crew(cell: CellReadings) -> dict[str, object]:
     return {name: level for name, level in cell.cell.levels if name not in crowd}
 
 
+# From the clients of a maximum a step to the most tells something where these are many more.
+_MANY_TIMES = 2.0
 # What a crew is called, by the setting that has its size.
 _CREWS = {"readers": "readers per server", "workers": "workers"}
 
@@ -260,7 +263,8 @@ def _crew_of(cell: CellReadings) -> int | None:
 class _Limited(NamedTuple):
     """A workload whose best series stops where the proxies' CPU quotas are full: all its series of that sweep, which differ in their crews.
 
-    ``steps`` go from the smallest crew to the largest at the clients of the maximum, and from the fewest clients to the most with its crew.
+    ``steps`` go from the smallest crew to the largest near the clients of the maximum, and with its crew from the fewest clients to the
+    most, and from those of the maximum to the most, where these are many more.
     """
 
     workload: str
@@ -289,18 +293,43 @@ def _limited(task: Task, lines: Sequence[Series]) -> list[_Limited]:
 
 
 def _steps(task: Task, crews: Sequence[Series], best: Series, at: CellReadings) -> tuple[_Crowd, ...]:
-    """What `_crowds` has already is left out."""
-    there = [cell for one in crews for cell in _judged(one) if cell.settings.clients == at.settings.clients]
-    there = sorted(
-        (cell for cell in there if _but_for_crew(cell) == _but_for_crew(at)), key=lambda cell: _crew_of(cell) or 0
-    )
+    """What `_crowds` has already is left out; all cells of the series tell about the spread."""
     known = [(one.found.few, one.found.many) for one in _crowds(task, crews)]
-    steps: list[_Crowd] = []
-    for cells, words in ((there, _crew_ends), (_judged(best), _client_ends)):
-        if len(cells) > 1 and (cells[0], cells[-1]) not in known:
-            found = _between([cells[0], cells[-1]], cells[0], cells[-1])
-            steps += [_Crowd(best.workload, words(cells[0], cells[-1]), found)] if found is not None else []
-    return tuple(steps)
+    cells, levels = [cell for one in crews for cell in one.cells], _judged(best)
+    pairs = [(_crew_pair(crews, at), _crew_ends)]
+    if levels:
+        pairs.append(((levels[0], levels[-1]), _client_ends))
+        if levels[-1].settings.clients >= _MANY_TIMES * at.settings.clients:
+            pairs.append(((at, levels[-1]), _client_ends))
+    steps: dict[str, _Crowd] = {}
+    for pair, words in pairs:
+        if pair is None or pair in known or pair[0] is pair[1]:
+            continue
+        found = _between(cells, *pair)
+        if found is not None:
+            steps.setdefault(words(*pair), _Crowd(best.workload, words(*pair), found))
+    return tuple(steps.values())
+
+
+def _crew_pair(crews: Sequence[Series], at: CellReadings) -> tuple[CellReadings, CellReadings] | None:
+    """The smallest and the largest crew at the clients of a cell; at the nearest clients where both are known, if not there."""
+    rows: dict[int, list[CellReadings]] = {}
+    for one in crews:
+        for cell in _judged(one):
+            if _but_for_crew(cell) == _but_for_crew(at):
+                rows.setdefault(cell.settings.clients, []).append(cell)
+    pairs = [(min(row, key=_crew_size), max(row, key=_crew_size)) for row in rows.values()]
+
+    def reach(pair: tuple[CellReadings, CellReadings]) -> tuple[float, float]:
+        away = math.log(pair[0].settings.clients / at.settings.clients)
+        return _crew_size(pair[1]) / _crew_size(pair[0]), -abs(away)
+
+    widest = max(pairs, key=reach, default=None)
+    return widest if widest is not None and widest[0] is not widest[1] else None
+
+
+def _crew_size(cell: CellReadings) -> int:
+    return _crew_of(cell) or 1
 
 
 def spent_points(task: Task, lines: Sequence[Series]) -> list[str]:
@@ -333,15 +362,12 @@ def spent_blocks(
     """
     limited = {one.workload: one for one in _limited(task, lines)}
     shown = [one for one in drawn if one.workload in limited and not one.event and _crew(one) is not None]
-    panels = [
-        Panel(
-            workload,
-            axis_of(group),
-            Axis("CPU time of a request (µs)"),
-            tuple(line_over(one, _cpu_s, 1e6) for one in group),
-        )
-        for workload, group in by_workload(shown).items()
-    ]
+    panels = []
+    for workload, group in by_workload(shown).items():
+        x = axis_of(group)
+        # Of one client alone a request costs several times as much as of many.
+        y = Axis("CPU time of a request (µs)", log=x.log)
+        panels.append(Panel(workload, x, y, tuple(line_over(one, _cpu_s, 1e6) for one in group)))
     quotas = [one.maximum.cell.of(_quota_cpus) for one in limited.values()]
     rows: list[tuple[Entry, ...]] = [
         (

@@ -43,6 +43,8 @@ _ALIKE = 0.05
 # The table in which a study has its queue and its wait for memcached by workers.
 _BY_WORKERS = "max_throughput_full_system"
 _OUTSIDE = "outside of the proxy"
+# The smallest change that is named, of the whole time of a request at first.
+_LEAST = 0.01
 # Stages that hold the time of a request; the others are those in which a proxy works on it.
 _PARTS = {
     "in stage queue": ("queue",),
@@ -222,26 +224,33 @@ def _part_s(operation: str, stages: Sequence[str]) -> Callable[[Reading], float 
 
 
 def parts_points(parts: Sequence[Part]) -> list[str]:
-    """One sentence: which parts are shown to change, the largest change first; or that none is."""
+    """One sentence: which parts are shown to change, the largest change first; or that none is.
+
+    What is next to nothing of a request's time is left to the table, however surely it is there.
+    """
     if not parts:
         return []
     by_step: dict[tuple[str, str], list[Part]] = {}
     for one in parts:
-        if one.shown:
-            by_step.setdefault((OPERATION_NAMES[one.operation], one.step.words), []).append(one)
-    if not by_step:
-        return [
-            "Which part of a request's time changes is not shown: no stage of the proxy, and not the time outside of it."
-        ]
+        by_step.setdefault((OPERATION_NAMES[one.operation], one.step.words), []).append(one)
+    named = {at: sorted(_named(own), key=lambda one: -abs(one.added_ms)) for at, own in by_step.items()}
     said = [
-        f"a {operation}, {words}: "
-        + ", ".join(
-            f"{one.name} {Value(one.added_ms, digits=2, signed=True).text} ms"
-            for one in sorted(own, key=lambda one: -abs(one.added_ms))
-        )
-        for (operation, words), own in by_step.items()
+        f"a {operation}, {words}: " + ", ".join(f"{one.name} {Value(one.added_ms, signed=True).text} ms" for one in own)
+        for (operation, words), own in named.items()
+        if own
     ]
+    if not said:
+        return [
+            "No part of a request's time, in the proxy or outside of it, is shown to change by "
+            f"{100.0 * _LEAST:g} % of that time or more."
+        ]
     return [f"Of the parts of a request's time these are shown to change: {'; '.join(said)}."]
+
+
+def _named(parts: Sequence[Part]) -> list[Part]:
+    """Of the parts of one operation and step those that are shown to change by enough to be named."""
+    whole_ms = sum(one.first_ms for one in parts)
+    return [one for one in parts if one.shown and abs(one.added_ms) >= _LEAST * whole_ms]
 
 
 def parts_table(task: Task, parts: Sequence[Part]) -> Table | None:
@@ -253,7 +262,7 @@ def parts_table(task: Task, parts: Sequence[Part]) -> Table | None:
             one.name,
             Value(one.first_ms),
             Value(one.change.percent, one.change.low, one.change.high, 1, signed=True),
-            Value(one.added_ms, digits=2, signed=True),
+            Value(one.added_ms, signed=True),
             Value(one.q, digits=3),
             "yes" if one.shown else "no difference shown",
         )
