@@ -291,7 +291,14 @@ impl Pipeline {
         let is_last = |at: &usize| !self.parts.get(at + 1).is_some_and(Part::is_joined);
         let end = |at: usize| self.parts[at].end() - self.out_start;
         let ends = (self.sent..self.parts.len()).filter(is_last).map(end);
-        ends.map(|end| usize::try_from(end).expect("it is composed in memory"))
+        let left_behind = Some(self.left_behind()).filter(|end| *end > 0);
+        left_behind.into_iter().chain(ends.map(|end| usize::try_from(end).expect("it is composed in memory")))
+    }
+
+    /// How many bytes that wait are the rest of a message whose part is gone: a server that refuses a value says so before it has all of it.
+    fn left_behind(&self) -> usize {
+        let next = self.parts.get(self.sent).map_or_else(|| self.out_end(), Part::start);
+        usize::try_from(next.saturating_sub(self.out_start)).expect("it waits in memory")
     }
 
     #[inline]
@@ -360,9 +367,11 @@ impl Pipeline {
         if partly { self.last_of_message(self.sent) + 1 } else { self.sent }
     }
 
-    /// How many bytes of those that wait belong to a message whose beginning was sent.
+    /// How many bytes of those that wait belong to a message whose beginning was sent: all in front of the next one. Its part may be gone
+    /// ([`Pipeline::left_behind`]).
+    #[cold]
     fn begun_bytes(&self) -> usize {
-        let end = self.parts.range(self.sent..self.begun()).next_back().map_or(self.out_start, Part::end);
+        let end = self.parts.get(self.begun()).map_or_else(|| self.out_end(), Part::start);
         usize::try_from(end - self.out_start).expect("a message is no longer than the bytes that wait")
     }
 

@@ -256,6 +256,28 @@ fn a_moved_server_that_leaves_is_not_blocked_by_the_message_that_was_begun_befor
     assert_eq!(world.hears(client, 0, "STORED\r\nEND\r\n"), "STORED\r\nEND\r\n");
 }
 
+/// A server that refuses a value says so before it has all of it. The rest of the value went over the next connection, where it was read as
+/// requests.
+#[test]
+fn the_rest_of_a_value_that_was_refused_early_goes_over_no_other_connection() {
+    for behind in ["", "get b\r\n"] {
+        let mut world = World::new(1, 1);
+        let client = world.client();
+        world.send(client, &format!("set a 0 0 11\r\nflush_all\r\n\r\n{behind}"));
+        assert_eq!(world.dataplane.poll_server_output(None, world.now), Some(slot(0)));
+        world.dataplane.handle_server_written(slot(0), "set a 0 0 11\r\n".len(), world.now);
+        let refusal = "SERVER_ERROR out of memory storing object\r\n";
+        assert_eq!(world.hears(client, 0, refusal), refusal);
+        world.events.clear();
+        world.dataplane.handle_server_moved(slot(0));
+        world.turn();
+        assert_eq!(world.events, [Event::Disconnect(slot(0)), Event::Connect(slot(0))]);
+        world.dataplane.handle_server_connected(slot(0), world.now);
+        world.turn();
+        assert_eq!(world.server_gets(0), behind);
+    }
+}
+
 /// Nothing is begun on a connection that is to be replaced, and that of a server that has left never is: what waited there timed out.
 #[test]
 fn a_server_that_has_left_and_is_moved_then_sends_what_waits() {

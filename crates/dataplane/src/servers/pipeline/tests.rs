@@ -99,6 +99,23 @@ fn a_driver_learns_where_messages_end() {
     assert_eq!(ends(&pipeline), [16, 25]);
 }
 
+/// It was taken for a part of the message behind it, and for the beginning of what another connection is sent.
+#[test]
+fn the_rest_of_a_message_that_was_answered_early_ends_by_itself_and_with_its_connection() {
+    let mut pipeline = Pipeline::default();
+    set(&mut pipeline, 1, "a", &[]);
+    pipeline.dequeue(false, |_, _| ());
+    pipeline.note_written("set a 0 0 1\r\n".len(), at(5), |_| ());
+    pipeline.take_head();
+    get(&mut pipeline, 2, &["b"]);
+    assert_eq!(output(&pipeline), "x\r\nget b\r\n");
+    assert_eq!(pipeline.message_ends().collect::<Vec<_>>(), [3, 10]);
+    assert_eq!(pipeline.output(true), b"x\r\n");
+    pipeline.drop_begun(|_| ());
+    assert_eq!(output(&pipeline), "get b\r\n");
+    assert_eq!(pipeline.message_ends().collect::<Vec<_>>(), [7]);
+}
+
 /// A message of this key, which goes ahead of the gets if none of these requests asks for the key.
 fn set(pipeline: &mut Pipeline, request: usize, key: &str, own: &[usize]) {
     pipeline.begin(new_part(RequestKey::from_index(request)), Purpose::Request, at(100), at(0));
