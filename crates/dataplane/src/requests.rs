@@ -21,6 +21,7 @@ pub(crate) mod ask_once;
 mod asked_by_meta;
 pub(crate) mod base;
 pub(crate) mod bulk_reads;
+mod bulk_room;
 pub(crate) mod bulk_writes;
 pub(crate) mod chooser;
 pub(crate) mod clock;
@@ -128,7 +129,7 @@ impl Requests {
             services: Services::default(),
             planner: Planner::new(config.seed),
             answers: BufferPool::default(),
-            bulk_reads: BulkReads::default(),
+            bulk_reads: BulkReads::new(config),
             ask_once: AskOnce::new(config, freshness),
             fill_once: FillOnce::new(config, freshness),
             near_cache: NearCache::new(config, freshness),
@@ -264,8 +265,12 @@ impl Requests {
             backend.count_error();
             let line = &bytes[reply.last_line..reply.answer_len];
             fail_with_line(service, base, part.index(), (line, reply.status));
+            self.bulk_reads.note_part(key, part.index());
         } else if let Some(gather) = &mut service.gather {
             service.hits += backend.ordinals().len() as u32;
+            if service.kind == Kind::Bulk {
+                self.bulk_reads.note_part(key, part.index());
+            }
             let (session, held) = base.clients.with_held(service.session);
             let more =
                 session.replies.buffered_bytes() + bytes.len() > base.fleet.config.session_buffer_bytes_max;
@@ -328,6 +333,7 @@ impl Requests {
             }
             return;
         }
+        self.bulk_reads.note_part(key, part);
         fail_part(&mut self.services, base, (key, part), (fault, server));
         if self.services[key].outstanding == 0 {
             self.finish(base, key, None, now);

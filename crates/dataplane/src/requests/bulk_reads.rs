@@ -5,8 +5,8 @@
 //! brought is. A read that is expected to bring much, or names many keys, is carried out like this:
 //!
 //! ```text
-//!   intake ──▶ alone in its session? ──▶ room in this loop? ──▶ first slice ──▶ its values go to the client ──▶ next slice … ──▶ END
-//!              waits for what is in        waits in line         about 1 MiB     ▲ waits while the client leaves much unread
+//!   intake ──▶ alone in its session? ──▶ room (bulk_room.rs)? ──▶ first slice ──▶ its values go to the client ──▶ next slice … ──▶ END
+//!              waits for what is in        waits in line           about 1 MiB     ▲ waits while the client leaves much unread
 //!              service
 //! ```
 //!
@@ -25,29 +25,24 @@ use crate::{
     Fault, Mutation, SessionId,
     clients::bulk::{Awaits, Slicing},
     clients::session::Session,
+    config::Config,
     requests::base::Base,
+    requests::bulk_room::{BulkRoom, Expected, Line},
     requests::plan::{Asker, Plan, Planner},
     requests::service::{Kind, Service},
     requests::watched::note_values,
     wire::ids::RequestKey,
 };
-use std::{
-    collections::{HashMap, VecDeque},
-    mem,
-    sync::Arc,
-};
+use std::{collections::HashMap, mem, sync::Arc};
 use weir_protocol::{Parsed, Request, Retrieval, RetrievalVerb};
 use weir_timing::Instant;
-
-/// What slices in service are expected to bring at most, in slices.
-const SLICES_IN_SERVICE: usize = 4;
 
 /// A read in service that is carried out with care.
 #[derive(Debug)]
 struct BulkRead {
-    /// Of the slice in service: how many keys, and how many bytes they were expected to bring.
+    /// Of the slice in service: how many keys, and what is still expected of servers.
     keys: usize,
-    bytes: usize,
+    expected: Vec<Expected>,
     /// What is to be asked for behind it; `None` if it was never more than one.
     slices: Option<Slices>,
 }
@@ -73,27 +68,28 @@ impl Slices {
 
     /// What is to be asked for next: no more than this many keys.
     pub(crate) fn next(&self, count: usize) -> Retrieval<'_> {
-        let rest = Retrieval::of(self.verb, &self.keys[self.at..], self.key_count);
-        rest.split(count.min(self.key_count)).0
+        self.rest().split(count.min(self.key_count)).0
+    }
+
+    /// All that is still to be asked for.
+    fn rest(&self) -> Retrieval<'_> {
+        Retrieval::of(self.verb, &self.keys[self.at..], self.key_count)
     }
 
     /// The rest when this was asked for.
     fn without(&self, slice: Retrieval<'_>) -> Self {
-        let before = Retrieval::of(self.verb, &self.keys[self.at..], self.key_count);
-        let rest = before.split(slice.key_count()).1.keys_text();
+        let rest = self.rest().split(slice.key_count()).1.keys_text();
         let at = self.keys.len() - rest.iter().map(|text| text.len()).sum::<usize>();
         Self { at, key_count: self.key_count - slice.key_count(), ..self.clone() }
     }
 }
 
 /// The reads of one dataplane that are carried out with care.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct BulkReads {
     reads: HashMap<RequestKey, BulkRead>,
-    /// What slices in service are expected to bring.
-    bytes_in_service: usize,
-    /// Sessions that wait until there is room, in the order in which they came.
-    line: VecDeque<SessionId>,
+    /// What slices in service are expected to bring, and who waits.
+    room: BulkRoom,
     /// The table whose servers were connected to a second time.
     generation: Option<u64>,
     /// Some of these connections are being made for the first time.
@@ -101,6 +97,11 @@ pub(crate) struct BulkReads {
 }
 
 impl BulkReads {
+    pub(crate) fn new(config: &Config) -> Self {
+        let room = BulkRoom::new(config.slice_bytes);
+        Self { reads: HashMap::new(), room, generation: None, is_opening: false }
+    }
+
     /// Whether a request waits because of reads that bring much: it is one, and there is no room, or its session has one in service.
     #[inline]
     pub(crate) fn waits(
@@ -130,6 +131,7 @@ impl BulkReads {
         // The values of a slice are the next that the client gets.
         let is_sliced = read.key_count() > habits.keys_per_slice();
         let is_alone = is_sliced || !is_known;
+        let count = habits.keys_per_slice();
         let others = session.in_service() - if is_alone { 0 } else { session.bulk.reads };
         if others > 0 && !fleet.config.is_without(Mutation::BulkReadAlone) {
             session.bulk.wait_for(if is_alone { Awaits::All } else { Awaits::Others });
@@ -140,17 +142,24 @@ impl BulkReads {
         if is_sliced || is_known {
             self.open_connections(base, now);
         }
-        self.waits_in_line(base, id)
+        let line = self.line_of(base, read.keys().take(count));
+        self.waits_in_line(base, id, line)
     }
 
-    /// Whether this session must wait for room, and has a place in the line.
-    pub(crate) fn waits_in_line(&mut self, base: &mut Base, id: SessionId) -> bool {
-        if self.has_room(base.fleet.config.slice_bytes) {
-            return false;
+    /// Where a slice of these keys must wait for room, if it must.
+    fn line_of<'a>(&self, base: &Base, slice: impl Iterator<Item = &'a [u8]>) -> Option<Line> {
+        if self.is_opening {
+            return Some(Line::OfAll);
         }
+        self.room.line_of(slice.map(|name| base.fleet.routes.primary(name)))
+    }
+
+    /// A session must wait for room in this line, if in any: it has a place there then. Returns whether it must.
+    fn waits_in_line(&mut self, base: &mut Base, id: SessionId, line: Option<Line>) -> bool {
+        let Some(line) = line else { return false };
         if !mem::replace(&mut base.clients[id].bulk.is_in_line, true) {
             base.meter.counters().bulk_read_waits += 1;
-            self.line.push_back(id);
+            self.room.wait(id, line);
         }
         true
     }
@@ -177,10 +186,10 @@ impl BulkReads {
 
     /// The next session that waits for room, if there is some.
     pub(crate) fn next(&mut self, base: &mut Base) -> Option<SessionId> {
-        if !self.has_room(base.fleet.config.slice_bytes) {
+        if self.is_opening {
             return None;
         }
-        let id = self.line.pop_front()?;
+        let id = self.room.next()?;
         if base.clients.get(id).is_some() {
             base.clients[id].bulk.is_in_line = false;
         }
@@ -200,7 +209,7 @@ impl BulkReads {
         session.bulk.reads += 1;
         let count = session.bulk.habits.keys_per_slice();
         if retrieval.key_count() <= count {
-            self.note_sent(session, (key, service), retrieval, None);
+            self.note_sent((key, service), retrieval, None);
             return retrieval;
         }
         // Nothing is taken from the client before the last slice is there, and it does not wait for what it could send.
@@ -209,7 +218,7 @@ impl BulkReads {
         let (slice, rest) = retrieval.split(count);
         let slices = Slices::of(rest, service.clock.created());
         session.bulk.keep_rest(slices.keys.len());
-        self.note_sent(session, (key, service), slice, Some(slices));
+        self.note_sent((key, service), slice, Some(slices));
         base.clients.recharge(service.session);
         slice
     }
@@ -219,46 +228,52 @@ impl BulkReads {
     #[cold]
     pub(crate) fn go_on(&mut self, base: &mut Base, id: SessionId) -> Option<(RequestKey, Slices, usize)> {
         let Slicing::Ready(key) = base.clients[id].bulk.slicing else { return None };
-        if self.waits_in_line(base, id) {
+        let count = base.clients[id].bulk.habits.keys_per_slice();
+        let slices = self.reads.get(&key)?.slices.as_ref()?;
+        let line = self.line_of(base, slices.rest().keys().take(count));
+        if self.waits_in_line(base, id, line) {
             return None;
         }
-        let bulk = &mut base.clients[id].bulk;
-        bulk.slicing = Slicing::InService;
+        base.clients[id].bulk.slicing = Slicing::InService;
         base.meter.counters().bulk_read_slices += 1;
         let slices = self.reads.remove(&key)?.slices?;
-        Some((key, slices, bulk.habits.keys_per_slice()))
+        Some((key, slices, count))
     }
 
     /// The next slice is asked for now.
     pub(crate) fn begin_slice(
         &mut self,
-        base: &Base,
         (key, service): (RequestKey, &mut Service),
         (before, slice): (&Slices, Retrieval<'_>),
         now: Instant,
     ) {
         service.clock.set_created(now);
         service.clock.begin_second_step();
-        self.note_sent(&base.clients[service.session], (key, service), slice, Some(before.without(slice)));
+        self.note_sent((key, service), slice, Some(before.without(slice)));
     }
 
+    /// [`BulkReads::plan`] says what is expected of whom.
     fn note_sent(
         &mut self,
-        session: &Session,
         (key, service): (RequestKey, &mut Service),
         slice: Retrieval<'_>,
         slices: Option<Slices>,
     ) {
-        let keys = slice.key_count();
-        let bytes = keys.saturating_mul(session.bulk.habits.bytes_per_key());
         service.kind = Kind::Bulk;
-        self.reads.insert(key, BulkRead { keys, bytes, slices });
-        self.bytes_in_service += bytes;
+        self.reads.insert(key, BulkRead { keys: slice.key_count(), expected: Vec::new(), slices });
+    }
+
+    /// The reply to this part of a read has come, or will not.
+    pub(crate) fn note_part(&mut self, key: RequestKey, part: u32) {
+        let Some(read) = self.reads.get_mut(&key) else { return };
+        if let Some(place) = read.expected.iter().position(|expected| expected.part == part) {
+            self.room.leave(read.expected.swap_remove(place));
+        }
     }
 
     /// Of whom a slice is asked, or a read that is one slice: over bulk connections.
     pub(crate) fn plan(
-        &self,
+        &mut self,
         base: &mut Base,
         planner: &mut Planner,
         (key, id): (RequestKey, SessionId),
@@ -266,6 +281,7 @@ impl BulkReads {
     ) -> Plan {
         let asker = Asker::from(&base.clients[id]);
         let mut plan = planner.plan(&mut base.fleet, slice, asker);
+        self.expect(base, (key, id), &plan, slice);
         let is_sliced = self.reads.get(&key).is_some_and(|read| read.slices.is_some());
         match &mut plan {
             Plan::One(Ok(server)) => {
@@ -286,6 +302,25 @@ impl BulkReads {
         plan
     }
 
+    /// A slice is asked for as planned.
+    fn expect(&mut self, base: &Base, (key, id): (RequestKey, SessionId), plan: &Plan, slice: Retrieval<'_>) {
+        let Self { reads, room, .. } = self;
+        let Some(read) = reads.get_mut(&key) else { return };
+        let bytes_per_key = base.clients[id].bulk.habits.bytes_per_key();
+        let mut expect = |part, server, keys: usize| {
+            let expected = Expected { part, server, bytes: keys.saturating_mul(bytes_per_key) };
+            room.enter(expected);
+            read.expected.push(expected);
+        };
+        match plan {
+            Plan::One(Ok(server)) => expect(0, *server, slice.key_count()),
+            Plan::One(Err(_)) => {}
+            Plan::Parts(gather, _) => {
+                gather.asked().for_each(|(part, server)| expect(part, server, gather.keys_of(part) as usize));
+            }
+        }
+    }
+
     /// A request that went over a bulk connection, or could have, has all that it was waiting for. Returns whether it goes on with another
     /// slice; then its client is given the values of this one.
     #[cold]
@@ -298,11 +333,11 @@ impl BulkReads {
     ) -> bool {
         let session = &mut base.clients[service.session];
         service.kind = Kind::Nothing;
-        let Some(read) = self.reads.get(&key) else {
+        let Some(read) = self.reads.get_mut(&key) else {
             session.bulk.writes -= 1;
             return false;
         };
-        self.bytes_in_service -= read.bytes;
+        read.expected.drain(..).for_each(|expected| self.room.leave(expected));
         let gathered = service.gather.as_ref().map(|gather| gather.values_len());
         if let Some(bytes) = reply_len.or(gathered).filter(|_| !service.verdict.is_error()) {
             session.bulk.habits.note_slice(read.keys, bytes);
@@ -334,20 +369,15 @@ impl BulkReads {
         }
     }
 
-    /// Whether another slice may be asked for.
-    fn has_room(&self, slice_bytes: usize) -> bool {
-        !self.is_opening && self.bytes_in_service < SLICES_IN_SERVICE * slice_bytes
-    }
-
     /// Whether there is anything to do when a turn ends.
     #[inline]
     pub(crate) fn is_waited_for(&self) -> bool {
-        !self.line.is_empty() || self.is_opening
+        self.room.is_waited_for() || self.is_opening
     }
 
     /// Nothing waits and nothing is in service: for tests.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.line.is_empty() && self.reads.is_empty() && self.bytes_in_service == 0
+        self.room.is_quiet() && self.reads.is_empty()
     }
 }
 

@@ -425,7 +425,7 @@ pub(crate) fn go_on_with_slices(requests: &mut Requests, base: &mut Base, id: Se
     let Some((key, slices, count)) = requests.bulk_reads.go_on(base, id) else { return };
     let slice = slices.next(count);
     let Requests { services, bulk_reads, .. } = requests;
-    bulk_reads.begin_slice(base, (key, &mut services[key]), (&slices, slice), now);
+    bulk_reads.begin_slice((key, &mut services[key]), (&slices, slice), now);
     send_slice(requests, base, key, slice, now);
 }
 

@@ -277,6 +277,82 @@ fn few_slices_are_in_service_and_the_others_wait_their_turn() {
     assert!(next.starts_with(get(0..16).trim_end()), "{next}");
 }
 
+/// Two servers, without further connections, and the keys of each.
+fn two_servers() -> (World, [Vec<String>; 2]) {
+    let world = World::with(2, 1, Config { mark_down_timeouts: 0, ..config() });
+    let keys = [world.keys_on(0, 16), world.keys_on(1, 16)];
+    (world, keys)
+}
+
+fn get_of(keys: &[String]) -> String {
+    format!("get {}\r\n", keys.join(" "))
+}
+
+/// Slices that one server did not answer took the room for reads of all others.
+#[test]
+fn a_server_that_does_not_answer_keeps_nobody_from_reading_much_of_another() {
+    let (mut world, [silent, fast]) = two_servers();
+    let clients: Vec<_> = (0..6).map(|_| world.client()).collect();
+    for client in &clients {
+        world.send(*client, &get_of(&silent));
+    }
+    assert_eq!(world.server_gets(0), get_of(&silent).repeat(4));
+    for _ in 0..8 {
+        let client = world.client();
+        world.send(client, &get_of(&fast));
+        assert_eq!(world.server_gets(1), get_of(&fast));
+        assert_eq!(world.hears(client, 1, "END\r\n"), "END\r\n");
+    }
+    assert_eq!(world.report().counters.bulk_read_waits, 2);
+    for _ in 0..2 {
+        assert_eq!(world.server_gets(0), "");
+        world.server_says(0, "END\r\n");
+        assert_eq!(world.server_gets(0), get_of(&silent), "the two that waited");
+    }
+    world.server_says(0, &"END\r\n".repeat(4));
+    assert_eq!(world.all_hear(&clients), ["END\r\n"; 6]);
+    assert!(world.dataplane.is_quiet());
+}
+
+#[test]
+fn what_has_come_of_a_read_takes_no_room_at_its_server() {
+    let (mut world, [silent, fast]) = two_servers();
+    let both = get_of(&[&silent[..8], &fast[..8]].concat());
+    for _ in 0..8 {
+        let client = world.client();
+        world.send(client, &both);
+        assert_eq!(world.server_gets(0), get_of(&silent[..8]));
+        assert_eq!(world.server_gets(1), get_of(&fast[..8]));
+        world.server_says(1, "END\r\n");
+    }
+    let (first, second) = (world.client(), world.client());
+    world.send(first, &both);
+    assert_eq!((world.server_gets(0), world.server_gets(1)), (String::new(), String::new()));
+    world.send(second, &get_of(&fast));
+    assert_eq!(world.server_gets(1), get_of(&fast));
+    assert_eq!(world.hears(second, 1, "END\r\n"), "END\r\n");
+    world.server_says(0, &"END\r\n".repeat(8));
+    assert_eq!(world.server_gets(0), get_of(&silent[..8]));
+    assert_eq!(world.server_gets(1), get_of(&fast[..8]));
+}
+
+/// What is expected of a server is forgotten with the reads that it has not answered in time.
+#[test]
+fn reads_that_a_server_does_not_answer_in_time_make_room_for_others() {
+    let (mut world, [silent, fast]) = two_servers();
+    let both = get_of(&[&silent[..8], &fast[..8]].concat());
+    let clients: Vec<_> = (0..9).map(|_| world.client()).collect();
+    for client in &clients {
+        world.send(*client, &both);
+    }
+    assert_eq!(world.server_gets(0), get_of(&silent[..8]).repeat(8));
+    assert_eq!(world.server_gets(1), get_of(&fast[..8]).repeat(8));
+    world.server_says(1, &"END\r\n".repeat(8));
+    world.pass(TIMEOUT);
+    assert_eq!(world.all_hear(&clients[..8]), ["SERVER_ERROR timeout s:1\r\n"; 8]);
+    assert_eq!(world.server_gets(1), get_of(&fast[..8]), "the one that waited");
+}
+
 #[test]
 fn where_no_second_connection_can_be_made_the_first_serves() {
     let mut world = World::with(1, 1, config());
