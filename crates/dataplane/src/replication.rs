@@ -169,6 +169,11 @@ impl Replication {
         mailbox.other_owner(name)
     }
 
+    /// Whether much is under way to this owner.
+    pub(crate) fn is_crowded(&self, owner: LoopId) -> bool {
+        self.mailbox.as_ref().is_some_and(|mailbox| mailbox.is_crowded(owner))
+    }
+
     /// Sends a write to the owner of its key, unless too much is under way there. `times`: when its first byte was read, and when it was
     /// complete.
     pub(crate) fn mail_write(

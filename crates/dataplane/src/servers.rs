@@ -79,6 +79,18 @@ pub(crate) struct Servers {
     settling: bool,
 }
 
+/// Much waits where this part of what may wait does.
+pub(crate) const CROWD_PART: usize = 16;
+
+/// Shorter writes do not wait because of that: as many as a session may have in service are little.
+const CROWD_BYTES_MIN: usize = 4 << 10;
+
+/// Whether a request of this many bytes is not to go where much waits while its session has others in service.
+#[inline]
+pub(crate) const fn may_crowd(len: usize) -> bool {
+    len >= CROWD_BYTES_MIN
+}
+
 impl Servers {
     pub(crate) fn new(config: &Config, routes: &Arc<Routes>) -> Self {
         Self { lifecycle: Lifecycle::new(config, routes), bulk: Bulk::default(), settling: false }
@@ -363,6 +375,24 @@ impl Servers {
     #[inline]
     pub(crate) fn may_go_bulk(&self, len: usize) -> bool {
         len >= self.lifecycle.config().large_value_bytes || self.bulk.is_busy()
+    }
+
+    /// Whether a request of this many bytes may have to wait for what its session has in service, as of the beginning of the turn: it may go
+    /// over a bulk connection, or much waits for a server.
+    #[inline]
+    pub(crate) fn may_have_to_wait(&self, len: usize) -> bool {
+        self.may_go_bulk(len) || may_crowd(len) && self.may_be_crowded()
+    }
+
+    /// Whether all servers together hold as much as is much for one.
+    fn may_be_crowded(&self) -> bool {
+        self.lifecycle.connections().held() >= self.lifecycle.config().server_buffer_bytes_max / CROWD_PART
+    }
+
+    /// Whether much waits for this server.
+    pub(crate) fn is_crowded(&self, server: Slot) -> bool {
+        let most = self.lifecycle.config().server_buffer_bytes_max;
+        self[server].pipeline().waiting_bytes() >= most / CROWD_PART
     }
 
     /// Whether a bulk connection owes an answer that counts, as of the beginning of the turn.

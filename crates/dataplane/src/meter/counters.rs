@@ -253,6 +253,8 @@ counters! {
     requests_apart,
     /// Times that such a write waited until its session had nothing else in service.
     large_waits,
+    /// Times that a long write for which much waited already, at its server or on its way to another loop, waited until its session had nothing else in service.
+    crowd_waits,
     /// Writes that were answered `EXISTS` without asking a server, because their cas token is not of the server that decides now.
     tokens_outdated,
     /// Conditional writes that were not kept until one replica had decided them, because of what all buffers hold (`--buffer-limit`): the others forget the key.

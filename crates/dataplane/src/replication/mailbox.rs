@@ -18,6 +18,7 @@
 use crate::{
     Config, Fault,
     replication::owner::owner_of,
+    servers::CROWD_PART,
     wire::ids::{LoopId, RequestKey, SessionId},
     wire::kept::parse_whole,
     wire::written::written_key,
@@ -188,6 +189,11 @@ impl Mailbox {
     /// Mail for another dataplane, and the number of its loop.
     pub(super) fn poll(&mut self) -> Option<(LoopId, Mail)> {
         self.outgoing.pop_front()
+    }
+
+    /// Whether much is under way to this owner.
+    pub(super) fn is_crowded(&self, owner: LoopId) -> bool {
+        self.under_way[owner.index()].bytes >= self.most.bytes / CROWD_PART
     }
 
     /// Sends a write to the owner of its key, unless too much is under way there. `times`: when its first byte was read, and when it was

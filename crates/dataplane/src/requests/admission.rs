@@ -50,7 +50,8 @@ pub(crate) fn consume(
 /// Whether the next request of a session waits for something before it.
 #[inline(always)]
 fn waits(requests: &mut Requests, base: &mut Base, id: SessionId, parsed: &Parsed<'_>, now: Instant) -> bool {
-    (is_spread(base) && waits_for_earlier(base, id, parsed))
+    (is_spread(base)
+        && (waits_for_earlier(base, id, parsed) || bulk_writes::waits_for_mail(base, id, parsed)))
         || bulk_writes::waits(base, id, parsed)
         || requests.bulk_reads.waits(base, id, parsed, now)
         || (base.replication.has_locks() && waits_for_key(base, id, parsed, now))

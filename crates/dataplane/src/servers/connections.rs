@@ -103,6 +103,11 @@ impl Connections {
         (is_any_late, *held_sum)
     }
 
+    /// What all of them hold, in bytes, as of the beginning of the turn.
+    pub(super) const fn held(&self) -> usize {
+        self.held_sum
+    }
+
     /// When something of any is late, or is to be tried again.
     #[inline]
     pub(super) fn due(&self, timeout_ns: u64, connect_timeout_ns: u64) -> Option<Instant> {

@@ -522,6 +522,11 @@ impl Pipeline {
         self.parts.len() >= config.server_requests_max || self.out.len() >= config.server_buffer_bytes_max
     }
 
+    /// How many bytes wait for the connection.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        self.out.len()
+    }
+
     /// Whether something was sent that could undo a later write on another connection. What was given up where keys have replicas
     /// cannot: its key is in the journal.
     pub(super) fn may_undo(&self, has_copies: bool) -> bool {

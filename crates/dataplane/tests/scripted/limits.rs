@@ -13,6 +13,34 @@ fn too_much_for_a_server_is_refused() {
     assert_eq!(world.client_gets(client), "END\r\nEND\r\nSERVER_ERROR queue-full s:1\r\n");
 }
 
+/// One client that sent faster than its server took filled what may wait there, and everybody else was refused.
+#[test]
+fn a_client_that_sends_faster_than_its_server_takes_leaves_room_for_others() {
+    const LONG: usize = 5000;
+    for replicas in [1, 2] {
+        let config = Config { server_buffer_bytes_max: 32 * LONG, ..unjoined() };
+        let mut world = World::with(2, replicas, config);
+        let (bulky, other) = (world.client(), world.client());
+        let keys = world.keys_on(0, 100);
+        for key in &keys {
+            if world.dataplane.wants_read(bulky) {
+                world.send(bulky, &format!("set {key} 0 0 {LONG}\r\n{}\r\n", "x".repeat(LONG)));
+            }
+        }
+        world.send(other, &format!("get {}\r\n", keys[0]));
+        assert_eq!(world.client_gets(other), "", "it is asked for");
+        assert_eq!(world.report().counters.crowd_waits, 1);
+        // What has waited goes on when all before it is answered.
+        let sent = (0..replicas).map(|server| world.server_gets(server).matches("set ").count()).max();
+        let sent = sent.expect("there are servers");
+        assert!((2..8).contains(&sent), "{sent} long values");
+        (0..replicas).for_each(|server| world.server_says(server, &"STORED\r\n".repeat(sent)));
+        assert_eq!(world.client_gets(bulky), "STORED\r\n".repeat(sent));
+        assert!(world.server_gets(0).starts_with("set "));
+        assert!(world.dataplane.wants_read(bulky));
+    }
+}
+
 #[test]
 fn a_reply_too_large_for_its_client_is_replaced() {
     let mut world = World::with(1, 1, Config { session_buffer_bytes_max: 64, ..unjoined() });
