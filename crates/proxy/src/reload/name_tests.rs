@@ -278,6 +278,30 @@ fn moves(config: impl Fn(Arc<Answers>) -> Config) {
     assert_eq!(proxy.ask(), "B");
 }
 
+/// Some name servers give another address in every answer. Each new connection asked for the name, and its answer ended the connection: they
+/// were made as fast as names are looked up.
+#[test]
+fn a_name_with_another_address_in_every_answer_is_not_connected_to_without_end() {
+    struct Turning([SocketAddr; 2], AtomicUsize);
+    impl Resolve for Turning {
+        fn resolve(&self, _host: &str, _port: u16) -> io::Result<Vec<SocketAddr>> {
+            Ok(vec![self.0[self.1.fetch_add(1, Ordering::Relaxed) % 2]])
+        }
+    }
+    let turning = Arc::new(Turning([server('A'), server('B')], AtomicUsize::new(0)));
+    let mut config = config(Answers::are(&[]));
+    config.settings.resolve_every = 100 * WAIT_MAX;
+    config.resolver = Arc::<Turning>::clone(&turning);
+    let mut proxy = Proxy::start(&config);
+    assert_eq!(proxy.ask(), "A");
+    proxy.resolver.look_up(&config.table.servers()[0].endpoint);
+    proxy.ask_until("B", "A");
+    for _ in 0..300 {
+        assert_eq!(proxy.ask(), "B");
+    }
+    assert_eq!(turning.1.load(Ordering::Relaxed), 2);
+}
+
 #[test]
 fn a_name_that_cannot_be_looked_up_keeps_its_address() {
     let answers = Answers::are(&[server('A')]);

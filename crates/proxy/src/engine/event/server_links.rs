@@ -156,13 +156,15 @@ impl ServerLinks {
         if slot.index() >= self.links.len() {
             self.links.resize_with(slot.index() + 1, ServerLink::default);
         }
-        let link = &mut self.links[slot.index()];
+        let (link, addresses) = (&mut self.links[slot.index()], self.addresses.book.addresses(endpoint));
         link.tried = 0;
         if let Some(spoken) = self.addresses.outbounds.of(server) {
             link.spoken = Some(spoken.clone());
         }
-        if mem::replace(&mut link.known, true) {
-            // It was lost, or could not be made. The next attempt will know what is found out now.
+        let has_moved = link.to.take().is_some_and(|to| !addresses.contains(&to));
+        if mem::replace(&mut link.known, true) && !has_moved {
+            // It was lost, or could not be made. The next attempt will know what is found out now. Where the name has been found out to have
+            // other addresses it is not asked for again: some have others in every answer.
             self.addresses.resolver.look_up(endpoint);
         }
         self.try_next_address(slot, endpoint, now, watch)
