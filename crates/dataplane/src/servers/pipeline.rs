@@ -612,7 +612,9 @@ impl Pipeline {
     /// The memory that its buffers keep, in bytes.
     #[inline]
     pub(super) fn held_bytes(&self) -> usize {
-        beyond_idle(self.out.capacity()) + beyond_idle(self.twins.capacity())
+        beyond_idle(self.out.capacity())
+            + beyond_idle(self.keys.capacity())
+            + beyond_idle(self.twins.capacity())
     }
 
     /// Frees the buffers that are empty.

@@ -222,6 +222,25 @@ fn a_line_without_end_for_which_there_is_no_room_ends_the_connection() {
     assert_eq!(world.events, [Event::Close(client)]);
 }
 
+/// They are kept until the replies have come that are compared with them.
+#[test]
+fn keys_of_gets_that_are_not_answered_count() {
+    let mut world = world();
+    let client = world.client();
+    let keys: String = (0..31).map(|number| format!(" {number:0>250}")).collect();
+    for _ in 0..20 {
+        world.send(client, &format!("get{keys}\r\n"));
+        assert!(!world.server_gets(0).is_empty(), "it has left");
+    }
+    world.turn();
+    assert!(held(&world) >= 20 * keys.len(), "{}", held(&world));
+    world.server_says(0, &"END\r\n".repeat(20));
+    assert_eq!(world.client_gets(client), "END\r\n".repeat(20));
+    world.pass(1_000_000_000);
+    world.dataplane.record_turn(0);
+    assert_eq!(held(&world), 0);
+}
+
 #[test]
 fn values_of_a_split_multi_get_count_while_they_wait_for_the_others() {
     let mut world = World::with(2, 1, Config { buffer_bytes_max: LIMIT, ..Config::default() });
