@@ -487,7 +487,8 @@ impl Clients {
         self.counters.client_bytes_written += count as u64;
         let session = self.sessions.get_mut(id.index())?;
         let mut done = 0;
-        let written = session.replies.handle_written(count, now, |key| {
+        let progress_min = self.config.client_timeouts.progress_bytes;
+        let written = session.replies.handle_written((count, progress_min), now, |key| {
             answered(key);
             done += 1;
         });

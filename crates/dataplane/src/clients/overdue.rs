@@ -17,7 +17,7 @@ pub enum Overdue {
     Request,
     /// It took nothing of its replies for too long.
     Unread,
-    /// It took nothing of its replies for a while, and their memory is needed.
+    /// It took too little of its replies for a while, and their memory is needed.
     Memory,
 }
 
@@ -32,6 +32,8 @@ pub struct Doing {
     pub request: Option<(Instant, usize)>,
     /// Replies wait for it, and it has taken nothing of them since then.
     pub unread_since: Option<Instant>,
+    /// Replies wait for it, and it has taken less of them since then than `progress_bytes`.
+    pub slow_since: Option<Instant>,
 }
 
 impl ClientTimeouts {
@@ -71,7 +73,8 @@ pub struct Found<I> {
 
 impl ClientTimeouts {
     /// Looks at clients: what each is doing, and how many bytes it makes us hold. If `excess` bytes are to be given up, those that have left
-    /// replies unread are closed for it, the longest silent first; but nobody as long as others are overdue anyway.
+    /// replies unread are closed for it, first who has made no progress for longest: a byte now and then would keep memory for ever. But nobody
+    /// is as long as others are overdue anyway.
     pub fn look<I: Copy + Ord>(
         &self,
         clients: impl Iterator<Item = (I, Doing, usize)>,
@@ -86,7 +89,7 @@ impl ClientTimeouts {
                 Some((at, _)) => earliest = Some(earliest.map_or(at, |it| it.min(at))),
                 None => {}
             }
-            if let Some(since) = doing.unread_since.filter(|_| excess > 0) {
+            if let Some(since) = doing.slow_since.filter(|_| excess > 0) {
                 unread.push((since, id, held_bytes));
             }
         }
@@ -97,8 +100,8 @@ impl ClientTimeouts {
     }
 }
 
-/// Of clients that take nothing of their replies since then, and make us hold this many bytes: those that are closed to give up `excess`
-/// bytes, the longest silent first.
+/// Of clients that have taken too little of their replies since then, and make us hold this many bytes: those that are closed to give up
+/// `excess` bytes, the slowest first.
 fn choose_unread<I: Copy + Ord>(
     mut unread: Vec<(Instant, I, usize)>,
     excess: usize,

@@ -36,6 +36,8 @@ pub(crate) struct Replies {
     gathered_bytes: usize,
     /// The kernel took less than was offered, and this is when it took something last.
     blocked_since: Option<Instant>,
+    /// It has taken less than it was offered since then, in each write, and this many bytes in all: fewer than are progress.
+    slow: Option<(Instant, usize)>,
 }
 
 /// What the kernel did with the bytes that it was offered.
@@ -95,11 +97,12 @@ impl Replies {
         self.gathered_bytes = self.gathered_bytes + now - before;
     }
 
-    /// `count` bytes were handed to the kernel at `now`; calls `answered` for each request whose reply is complete there.
+    /// `count` bytes were handed to the kernel at `now`; calls `answered` for each request whose reply is complete there. `progress_min`: how
+    /// many bytes are progress.
     #[inline]
     pub(crate) fn handle_written(
         &mut self,
-        count: usize,
+        (count, progress_min): (usize, usize),
         now: Instant,
         mut answered: impl FnMut(RequestKey),
     ) -> Written {
@@ -115,9 +118,12 @@ impl Replies {
             if count > 0 || self.blocked_since.is_none() {
                 self.blocked_since = Some(now);
             }
+            let (since, taken) = self.slow.unwrap_or((now, 0));
+            let taken = taken + count;
+            self.slow = Some(if taken < progress_min { (since, taken) } else { (now, 0) });
             return Written::Blocked;
         }
-        self.blocked_since = None;
+        (self.blocked_since, self.slow) = (None, None);
         if self.out.has_pieces() { Written::More } else { Written::All }
     }
 
@@ -135,6 +141,11 @@ impl Replies {
     /// When the kernel took something last, if it does not take more now.
     pub(crate) const fn blocked_since(&self) -> Option<Instant> {
         self.blocked_since
+    }
+
+    /// Since when its client has taken too little to be called progress, if it does not take more now.
+    pub(crate) fn slow_since(&self) -> Option<Instant> {
+        self.slow.filter(|_| self.is_blocked()).map(|(since, _)| since)
     }
 
     /// What is to be written next.

@@ -330,6 +330,7 @@ impl Session {
             locked_since: self.gate.locked_since(),
             request: self.intake.arriving(),
             unread_since: self.replies.blocked_since(),
+            slow_since: self.replies.slow_since(),
         })
     }
 

@@ -4,7 +4,7 @@
 //!   0 ────────────── half ───────────── three quarters ───────────── limit
 //!     nothing         │ a client with     │ replies for such a        │ replies above 4 KiB are refused for everybody,
 //!                     │ unread replies    │ client are refused; who   │ and so are values above 64 KiB
-//!                     │ is not read       │ took nothing of them for  │
+//!                     │ is not read       │ took little of them for   │
 //!                     │                   │ half a second is closed   │
 //! ```
 //!
@@ -209,7 +209,7 @@ fn three_quarters(limit: usize) -> usize {
     limit / 4 * 3
 }
 
-/// Who takes nothing of his replies for so long is closed while memory is scarce. Nanoseconds.
+/// Who makes no progress with his replies for so long is closed while memory is scarce. Nanoseconds.
 pub(crate) const SCARCE_UNREAD_NS: u64 = 500_000_000;
 
 /// How often such clients are looked for. Nanoseconds.

@@ -280,6 +280,30 @@ fn while_memory_is_scarce_clients_that_take_nothing_are_closed_the_longest_silen
     assert_eq!(world.events, [Event::Close(clients[0])], "there is enough again");
 }
 
+/// They kept three quarters of the memory of all for as long as they liked.
+#[test]
+fn while_memory_is_scarce_clients_that_take_a_little_now_and_then_are_closed_too() {
+    let mut world = world();
+    let slow: Vec<_> = (0..4).map(|_| unread(&mut world, LIMIT / 5)).collect();
+    assert!(held(&world) > LIMIT / 4 * 3, "{}", held(&world));
+    for _ in 0..6 {
+        world.pass(100 * MS);
+        if !world.events.is_empty() {
+            break;
+        }
+        for (number, client) in slow.iter().enumerate() {
+            world.dataplane.handle_client_writable(*client);
+            let count = if number == 0 { 30_000 } else { 1 };
+            world.dataplane.handle_client_written(*client, count, world.now);
+        }
+    }
+    assert_eq!(world.events, [Event::Close(slow[1])], "one is enough, and the first goes on");
+    world.dataplane.handle_client_closed(slow[1]);
+    assert_eq!(world.report().counters.sessions_closed_memory, 1);
+    world.pass(1000 * MS);
+    assert_eq!(world.events.len(), 1, "there is enough again");
+}
+
 #[test]
 fn what_others_gave_back_is_known_before_anything_is_refused() {
     let mut world = world();

@@ -65,6 +65,7 @@ impl Session {
             locked_since: None,
             request: self.intake.arriving(),
             unread_since,
+            slow_since: unread_since,
         })
     }
 
