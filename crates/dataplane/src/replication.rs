@@ -104,8 +104,8 @@ impl Replication {
     }
 
     /// A session that had waited for a key has begun its write, or is gone. Returns the session that may go on, if one may.
-    pub(crate) fn leave_line(&mut self, session: SessionId, stalled: &Stalled) -> Option<SessionId> {
-        self.locks.leave(session, stalled)
+    pub(crate) fn leave_line(&mut self, stalled: &Stalled) -> Option<SessionId> {
+        self.locks.leave(stalled)
     }
 
     /// A write that came by mail comes back if it may begin.
@@ -415,7 +415,7 @@ mod tests {
             assert_eq!((answer.is_some(), write.owed()), (rank == 2, [2, 1, 0][rank]));
         }
         assert!(!replication.waits_for_key(WAITING, &parse(ADD), &mut stalled, NOW));
-        assert_eq!(replication.leave_line(WAITING, &stalled.expect("it had waited")), None);
+        assert_eq!(replication.leave_line(&stalled.expect("it had waited")), None);
         assert!(replication.is_quiet());
     }
 

@@ -13,9 +13,16 @@
 //!
 //! [`KeyLocks`] owns the keys that are locked and the line of each. It is asked whether a write must wait, and answers who is next when a lock
 //! ends. There are no more who wait than sessions, and what they sent waits where it would if they were paused. A write that another loop
-//! has read waits here itself; mail is bounded (`mailbox.rs`).
+//! has read waits here itself; mail is bounded (`mailbox.rs`). Who has left takes no place (`key_lock/places.rs`).
 
-use crate::{replication::mailbox::WriteByMail, wire::ids::SessionId, wire::kept::KeptRequest};
+mod places;
+
+use crate::{
+    replication::key_lock::places::{Ends, Place, Places, Waiter},
+    replication::mailbox::WriteByMail,
+    wire::ids::SessionId,
+    wire::kept::KeptRequest,
+};
 use std::{
     collections::{HashMap, VecDeque},
     sync::{
@@ -29,6 +36,8 @@ use weir_timing::Instant;
 #[derive(Debug, Default)]
 pub(crate) struct KeyLocks {
     lines: HashMap<Box<[u8]>, Line>,
+    /// Those that wait in these.
+    places: Places,
     /// Keys that are free, and for which mail waits first.
     ready: VecDeque<Box<[u8]>>,
     /// A lock was dropped that was not given back.
@@ -40,16 +49,9 @@ pub(crate) struct KeyLocks {
 struct Line {
     /// A write is between its steps. If none is, the first that waits may begin.
     is_locked: bool,
-    waiting: VecDeque<Waiter>,
-}
-
-/// Who waits for a key.
-#[derive(Debug)]
-enum Waiter {
-    /// The next request of the session with this number.
-    Session(SessionId),
-    /// A write that another loop has read.
-    Mail(Box<WriteByMail>),
+    /// It is among those that are ready.
+    is_ready: bool,
+    ends: Ends,
 }
 
 /// The right to be between the two steps of a write to a key. It is given back by [`KeyLocks::release`], once; who waits for the key
@@ -73,7 +75,7 @@ impl Drop for KeyLock {
 /// What a session whose next request is a write to a locked key remembers of it.
 #[derive(Debug)]
 pub(crate) struct Stalled {
-    key: Box<[u8]>,
+    place: Place,
     created: Instant,
     /// The request, if its session is lent and does not have its bytes.
     kept: Option<KeptRequest>,
@@ -138,19 +140,14 @@ impl KeyLocks {
         now: Instant,
     ) -> bool {
         let Some(line) = self.lines.get_mut(&key) else { return false };
-        if stalled.is_none() {
+        let Some(it) = stalled.as_deref() else {
             // Nobody waits for a key that nobody locks, so it is locked, or others are before this one.
-            *stalled = Some(Box::new(Stalled { key, created: now, kept: None }));
-            line.waiting.push_back(Waiter::Session(session));
+            let place = self.places.take(&mut line.ends, (Waiter::Session(session), key));
+            *stalled = Some(Box::new(Stalled { place, created: now, kept: None }));
             return true;
-        }
-        if line.is_locked
-            || !matches!(line.waiting.front(), Some(Waiter::Session(first)) if *first == session)
-        {
-            return true;
-        }
+        };
         // It leaves the line when it has begun.
-        false
+        line.is_locked || line.ends.first() != Some(it.place)
     }
 
     /// A write that came by mail comes back if it may begin.
@@ -158,29 +155,36 @@ impl KeyLocks {
         if self.is_empty() {
             return Some(mail);
         }
-        let Some(line) = mail.written_key().and_then(|key| self.lines.get_mut(&key)) else {
-            return Some(mail);
-        };
+        let Some(key) = mail.written_key() else { return Some(mail) };
+        let Some(line) = self.lines.get_mut(&key) else { return Some(mail) };
         mail.wait();
-        line.waiting.push_back(Waiter::Mail(Box::new(mail)));
+        self.places.take(&mut line.ends, (Waiter::Mail(Box::new(mail)), key));
         None
     }
 
     /// A key that was freed for mail. When that has begun, [`KeyLocks::next`] is asked.
     pub(super) fn next_ready(&mut self) -> Option<Freed> {
         while let Some(key) = self.ready.pop_front() {
-            let Some(line) = self.lines.get_mut(&key).filter(|line| !line.is_locked) else { continue };
-            let mail = match line.waiting.pop_front() {
-                Some(Waiter::Mail(mail)) => Some(mail),
-                Some(session) => {
-                    line.waiting.push_front(session);
-                    None
-                }
-                None => None,
-            };
+            let Some(line) = self.lines.get_mut(&key) else { continue };
+            line.is_ready = false;
+            if line.is_locked {
+                continue;
+            }
+            let mail = line.ends.first().and_then(|first| self.take_mail(&key, first));
             return Some(Freed { key, mail });
         }
         None
+    }
+
+    /// Takes the mail out of the line of this key that has this place, if it is mail.
+    fn take_mail(&mut self, key: &[u8], place: Place) -> Option<Box<WriteByMail>> {
+        if let Waiter::Session(_) = self.places.waiter(place)? {
+            return None;
+        }
+        match self.places.free(&mut self.lines.get_mut(key)?.ends, place)? {
+            Waiter::Mail(mail) => Some(mail),
+            Waiter::Session(_) => None,
+        }
     }
 
     /// A conditional write to this key was begun.
@@ -188,7 +192,7 @@ impl KeyLocks {
         if let Some(line) = self.lines.get_mut(key) {
             line.is_locked = true;
         } else {
-            self.lines.insert(key.into(), Line { is_locked: true, waiting: VecDeque::new() });
+            self.lines.insert(key.into(), Line { is_locked: true, ..Line::default() });
         }
         KeyLock { key: Some(key.into()), is_one_lost: Arc::clone(&self.is_one_lost) }
     }
@@ -203,25 +207,24 @@ impl KeyLocks {
     }
 
     /// A session that had waited has begun its write, or is gone. Returns the session that is next, if one is.
-    pub(super) fn leave(&mut self, session: SessionId, stalled: &Stalled) -> Option<SessionId> {
-        let line = self.lines.get_mut(&stalled.key)?;
-        let is_it = |waiter: &Waiter| matches!(waiter, Waiter::Session(waiting) if *waiting == session);
-        if line.waiting.front().is_some_and(is_it) {
-            // Whose turn it is: where all of a line are late, a look at the whole of it for each would take long.
-            line.waiting.pop_front();
-        } else {
-            line.waiting.retain(|waiter| !matches!(waiter, Waiter::Session(waiting) if *waiting == session));
-        }
-        self.next(&stalled.key)
+    pub(super) fn leave(&mut self, stalled: &Stalled) -> Option<SessionId> {
+        let key: Box<[u8]> = self.places.key(stalled.place)?.into();
+        self.places.free(&mut self.lines.get_mut(&key)?.ends, stalled.place);
+        self.next(&key)
     }
 
     /// If nobody locks the key: the session that is next, if one is. Mail is taken once per turn. A key for which nobody waits is
     /// forgotten.
     pub(super) fn next(&mut self, key: &[u8]) -> Option<SessionId> {
-        let line = self.lines.get(key).filter(|line| !line.is_locked)?;
-        match line.waiting.front() {
+        let line = self.lines.get_mut(key).filter(|line| !line.is_locked)?;
+        match line.ends.first().and_then(|first| self.places.waiter(first)) {
             Some(Waiter::Session(session)) => return Some(*session),
-            Some(Waiter::Mail(_)) => self.ready.push_back(key.into()),
+            // Once, however many leave behind it.
+            Some(Waiter::Mail(_)) if line.is_ready => {}
+            Some(Waiter::Mail(_)) => {
+                line.is_ready = true;
+                self.ready.push_back(key.into());
+            }
             None => _ = self.lines.remove(key),
         }
         None
@@ -250,9 +253,9 @@ mod tests {
         assert!(locks.waits(SECOND, b"k"[..].into(), &mut second, NOW), "another is before it");
         assert!(!locks.waits(FIRST, b"k"[..].into(), &mut first, NOW));
         let lock = locks.lock(b"k");
-        assert_eq!(locks.leave(FIRST, &first.take().expect("it had waited")), None, "it has locked the key");
+        assert_eq!(locks.leave(&first.take().expect("it had waited")), None, "it has locked the key");
         assert_eq!(locks.release(lock), Some(SECOND));
-        assert_eq!(locks.leave(SECOND, &second.take().expect("it had waited")), None);
+        assert_eq!(locks.leave(&second.take().expect("it had waited")), None);
         assert!(locks.is_empty());
     }
 
@@ -264,7 +267,7 @@ mod tests {
         assert!(locks.waits(FIRST, b"k"[..].into(), &mut first, NOW));
         assert!(locks.waits(SECOND, b"k"[..].into(), &mut second, NOW));
         assert_eq!(locks.release(lock), Some(FIRST));
-        assert_eq!(locks.leave(FIRST, &first.take().expect("it had waited")), Some(SECOND));
+        assert_eq!(locks.leave(&first.take().expect("it had waited")), Some(SECOND));
     }
 
     #[test]

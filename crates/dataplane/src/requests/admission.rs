@@ -101,7 +101,7 @@ pub(crate) fn resume(requests: &mut Requests, base: &mut Base, id: SessionId, no
 #[cold]
 fn leave_line_untaken(base: &mut Base, id: SessionId) {
     if let Some(stalled) = base.clients[id].stalled.take() {
-        leave_line(base, id, &stalled);
+        leave_line(base, &stalled);
     }
 }
 

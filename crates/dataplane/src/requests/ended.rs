@@ -76,7 +76,7 @@ impl Requests {
         self.fill_once.end_session(id);
         self.bulk_reads.drop_sliced(slicing);
         if let Some(stalled) = base.clients[id].stalled.take() {
-            leave_line(base, id, &stalled);
+            leave_line(base, &stalled);
         }
         base.clients.free_if_done(id);
     }
@@ -84,7 +84,7 @@ impl Requests {
     /// The request of a lent session is done, or its client is gone: the session is as new. Hands out the request that is owed a reply.
     pub(crate) fn free_lent(&mut self, base: &mut Base, id: SessionId) -> Option<RequestKey> {
         if let Some(stalled) = base.clients[id].stalled.take() {
-            leave_line(base, id, &stalled);
+            leave_line(base, &stalled);
         }
         base.clients.renew_lent(id)
     }

@@ -58,8 +58,8 @@ pub(crate) fn waits_for_key(base: &mut Base, id: SessionId, parsed: &Parsed<'_>,
 }
 
 /// A session that had waited for a key has begun its write, or is gone.
-pub(crate) fn leave_line(base: &mut Base, id: SessionId, stalled: &Stalled) {
-    let next = base.replication.leave_line(id, stalled);
+pub(crate) fn leave_line(base: &mut Base, stalled: &Stalled) {
+    let next = base.replication.leave_line(stalled);
     let_go_on(base, next);
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn end_wait(
         service.clock.set_created(stalled.created());
     }
     service.end_wait(&base.fleet.config, now);
-    leave_line(base, id, stalled);
+    leave_line(base, stalled);
 }
 
 /// A request that another loop has read is taken into service.

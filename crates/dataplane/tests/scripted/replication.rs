@@ -235,6 +235,29 @@ fn a_write_whose_time_is_up_in_its_keys_line_asks_nobody_and_no_server_is_blamed
     assert!(world.dataplane.is_quiet());
 }
 
+#[test]
+fn who_leaves_a_keys_line_lets_the_others_keep_their_order() {
+    let mut world = World::new(2, 2);
+    let key = world.key_on(0);
+    let clients = [0; 5].map(|_| world.client());
+    let append = |number: usize| format!("append {key} 0 0 1\r\n{number}\r\n");
+    for (number, &client) in clients.iter().enumerate() {
+        world.send(client, &append(number));
+    }
+    for gone in [2, 4] {
+        world.dataplane.handle_client_closed(clients[gone]);
+    }
+    for number in [0, 1, 3] {
+        assert_eq!(world.server_gets(0), append(number));
+        world.server_says(0, "STORED\r\n");
+        let followed = world.server_gets(1);
+        assert_eq!(followed, append(number));
+        world.server_says(1, "STORED\r\n");
+        assert_eq!(world.client_gets(clients[number]), "STORED\r\n");
+    }
+    assert!(world.dataplane.is_quiet());
+}
+
 /// The first step of a write has the whole timeout from its turn on; at a silent follower the time of the second ran from when it came.
 #[test]
 fn a_follower_that_is_silent_has_time_for_the_second_step() {
