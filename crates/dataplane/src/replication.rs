@@ -34,8 +34,8 @@ use crate::{
     replication::courier::{Courier, Ticket},
     replication::fleet::Fleet,
     replication::follow::MESSAGE_BYTES_MAX,
-    replication::key_lock::{Freed, KeyLock, KeyLocks, Stalled},
-    replication::mailbox::{Came, Mail, Mailbox, Outcome, Sender, WriteByMail},
+    replication::key_lock::{Freed, KeyLock, KeyLocks, Overdue, Stalled},
+    replication::mailbox::{Came, Mail, Mailbox, Outcome, Sender, Waited, WriteByMail},
     replication::repair::Repairs,
     replication::write::{Answered, Declined, Replicated},
     routes::Routes,
@@ -81,24 +81,32 @@ impl Replication {
         !self.locks.is_empty()
     }
 
-    /// Whether a write that another loop has read can begin at once.
-    pub(crate) fn has_ready_mail(&self) -> bool {
-        self.locks.has_ready()
+    /// Whether anybody waits for a key.
+    #[inline]
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.locks.has_waiting()
+    }
+
+    /// When there is something to do for those that wait for keys: a write that another loop has read can begin at once, or somebody's time
+    /// is up.
+    #[cold]
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.locks.due()
     }
 
     /// Whether a session's next request has to wait, because it writes to a key that is locked. `stalled` is what the session remembers
-    /// of it.
+    /// of it; `until`: when the time of one that has not waited before is up.
     #[cold]
     pub(crate) fn waits_for_key(
         &mut self,
         session: SessionId,
         parsed: &Parsed<'_>,
-        stalled: &mut Option<Box<Stalled>>,
+        (stalled, until): (&mut Option<Box<Stalled>>, Option<Instant>),
         now: Instant,
     ) -> bool {
         let Some(key) = written_key(parsed) else { return false };
         let is_new = stalled.is_none();
-        let waits = self.locks.waits(session, key, stalled, now);
+        let waits = self.locks.waits(session, key, (stalled, until), now);
         self.counters.writes_held += u64::from(waits && is_new);
         waits
     }
@@ -108,11 +116,17 @@ impl Replication {
         self.locks.leave(stalled)
     }
 
-    /// A write that came by mail comes back if it may begin.
-    pub(crate) fn admit_mail(&mut self, mail: WriteByMail) -> Option<WriteByMail> {
-        let admitted = self.locks.admit_mail(mail);
+    /// A write that came by mail, whose time is up at `until`, comes back if it may begin.
+    pub(crate) fn admit_mail(&mut self, mail: WriteByMail, until: Option<Instant>) -> Option<WriteByMail> {
+        let admitted = self.locks.admit_mail(mail, until);
         self.counters.writes_held += u64::from(admitted.is_none());
         admitted
+    }
+
+    /// One whose time is up in its key's line, if there is one. When the write of mail is answered, [`Replication::next_after`] is to be
+    /// asked.
+    pub(crate) fn next_overdue(&mut self, now: Instant) -> Option<Overdue> {
+        self.locks.next_overdue(now)
     }
 
     /// A key that was freed for mail. When that has begun, [`Replication::next_after`] is to be asked.
@@ -139,15 +153,15 @@ impl Replication {
     }
 
     /// This write of another dataplane is served next. Returns the session to which it belongs.
-    pub(crate) fn serve_mail(&mut self, mail: &WriteByMail) -> SessionId {
+    pub(crate) fn serve_mail(&mut self, mail: &WriteByMail, now: Instant) -> SessionId {
         let mailbox = self.mail();
-        mailbox.note_serving(mail);
+        mailbox.note_serving(mail, now);
         mailbox.session()
     }
 
-    /// Whether the one that is being served has waited for its key.
-    pub(crate) fn mail_has_waited(&self) -> bool {
-        self.mailbox.as_ref().is_some_and(|mailbox| mailbox.has_waited())
+    /// What the one that is being served has waited for its key.
+    pub(crate) fn mail_waited(&self) -> Waited {
+        self.mailbox.as_ref().map_or(Waited::Nothing, |mailbox| mailbox.waited())
     }
 
     /// Mail for another dataplane of the same proxy, and the number of its loop.
@@ -405,7 +419,7 @@ mod tests {
         let mut write = begin(&mut replication, &mut fleet, &replicas);
         assert_eq!(write.owed(), 1, "the decider alone is asked");
         let mut stalled = None;
-        assert!(replication.waits_for_key(WAITING, &parse(ADD), &mut stalled, NOW));
+        assert!(replication.waits_for_key(WAITING, &parse(ADD), (&mut stalled, None), NOW));
         for (rank, server) in replicas.into_iter().enumerate() {
             let reply = line(Status::Stored, b"STORED\r\n");
             let mut advanced =
@@ -414,7 +428,7 @@ mod tests {
             assert_eq!((advanced.has_sent(), advanced.next()), (rank == 0, (rank == 0).then_some(WAITING)));
             assert_eq!((answer.is_some(), write.owed()), (rank == 2, [2, 1, 0][rank]));
         }
-        assert!(!replication.waits_for_key(WAITING, &parse(ADD), &mut stalled, NOW));
+        assert!(!replication.waits_for_key(WAITING, &parse(ADD), (&mut stalled, None), NOW));
         assert_eq!(replication.leave_line(&stalled.expect("it had waited")), None);
         assert!(replication.is_quiet());
     }

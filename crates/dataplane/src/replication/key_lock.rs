@@ -3,12 +3,13 @@
 //! The decider has been asked, the others have not been sent the outcome. Another write to the key that went to all now would reach the
 //! decider behind the first and the others before it. So the key is locked, and the other write waits until the others have been sent the
 //! outcome (not until they have answered: each connection keeps its order from there). Whoever waits does so in the order in which they
-//! came, for a timeout at most: a write whose turn comes later fails, and nobody hears of it. One whose turn comes in time has its whole
-//! time from then on. No server is to blame for what a write has waited in its line.
+//! came, until their own time is up: then they leave the line, wherever they stand there. Such a write fails, and nobody hears of it. One
+//! whose turn comes in time has its whole time from then on. No server is to blame for what a write has waited in its line.
 //!
 //! ```text
 //!   lock ─▶ KeyLock, which the write has ─▶ release ─▶ the session that is next, or mail that is ready
 //!   waits ─▶ Stalled, which the session has ─▶ waits says no, or leave ─▶ the same
+//!                                           ╰▶ next_overdue: the session, for which waits says no, or mail
 //! ```
 //!
 //! [`KeyLocks`] owns the keys that are locked and the line of each. It is asked whether a write must wait, and answers who is next when a lock
@@ -77,6 +78,7 @@ impl Drop for KeyLock {
 pub(crate) struct Stalled {
     place: Place,
     created: Instant,
+    until: Option<Instant>,
     /// The request, if its session is lent and does not have its bytes.
     kept: Option<KeptRequest>,
 }
@@ -85,6 +87,11 @@ impl Stalled {
     /// When the request was complete.
     pub(crate) const fn created(&self) -> Instant {
         self.created
+    }
+
+    /// Whether its time is up.
+    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
+        self.until.is_some_and(|until| until <= now)
     }
 
     /// Keeps the request until its key is free.
@@ -98,7 +105,16 @@ impl Stalled {
     }
 }
 
-/// A key that was freed for mail.
+/// Somebody whose time was up in its key's line.
+#[derive(Debug)]
+pub(crate) enum Overdue {
+    /// It leaves its place when its request has begun.
+    Session(SessionId),
+    /// It has left.
+    Mail(Freed),
+}
+
+/// A key for which mail has waited.
 #[derive(Debug)]
 pub(crate) struct Freed {
     key: Box<[u8]>,
@@ -106,7 +122,7 @@ pub(crate) struct Freed {
 }
 
 impl Freed {
-    /// The write that may begin now, if nobody came before it.
+    /// The write that begins now, if nobody came before it.
     pub(crate) fn take_mail(&mut self) -> Option<Box<WriteByMail>> {
         self.mail.take()
     }
@@ -123,42 +139,54 @@ impl KeyLocks {
             !self.is_one_lost.load(Ordering::Relaxed),
             "a lock was dropped that was not given back"
         );
-        self.lines.is_empty() && self.ready.is_empty()
+        // Who waits for a key has a place in its line.
+        self.lines.is_empty()
     }
 
-    /// Whether a write from another loop can begin at once.
-    pub(super) fn has_ready(&self) -> bool {
-        !self.ready.is_empty()
+    /// Whether anybody waits.
+    #[inline]
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.places.is_empty()
     }
 
-    /// Whether a session's next request, a write to this key, has to wait. `stalled` is what the session remembers of it.
+    /// When there is something to do for those that wait: a write from another loop can begin at once, or somebody's time is up.
+    pub(super) fn due(&self) -> Option<Instant> {
+        if self.ready.is_empty() { self.places.due() } else { Some(Instant::ZERO) }
+    }
+
+    /// Whether a session's next request, a write to this key, has to wait. `stalled` is what the session remembers of it; `until`: when the
+    /// time of one that has not waited before is up.
     pub(super) fn waits(
         &mut self,
         session: SessionId,
         key: Box<[u8]>,
-        stalled: &mut Option<Box<Stalled>>,
+        (stalled, until): (&mut Option<Box<Stalled>>, Option<Instant>),
         now: Instant,
     ) -> bool {
         let Some(line) = self.lines.get_mut(&key) else { return false };
         let Some(it) = stalled.as_deref() else {
             // Nobody waits for a key that nobody locks, so it is locked, or others are before this one.
-            let place = self.places.take(&mut line.ends, (Waiter::Session(session), key));
-            *stalled = Some(Box::new(Stalled { place, created: now, kept: None }));
+            let place = self.places.take(&mut line.ends, (Waiter::Session(session), key), until);
+            *stalled = Some(Box::new(Stalled { place, created: now, until, kept: None }));
             return true;
         };
         // It leaves the line when it has begun.
-        line.is_locked || line.ends.first() != Some(it.place)
+        !it.is_overdue(now) && (line.is_locked || line.ends.first() != Some(it.place))
     }
 
-    /// A write that came by mail comes back if it may begin.
-    pub(super) fn admit_mail(&mut self, mut mail: WriteByMail) -> Option<WriteByMail> {
+    /// A write that came by mail, whose time is up at `until`, comes back if it may begin.
+    pub(super) fn admit_mail(
+        &mut self,
+        mut mail: WriteByMail,
+        until: Option<Instant>,
+    ) -> Option<WriteByMail> {
         if self.is_empty() {
             return Some(mail);
         }
         let Some(key) = mail.written_key() else { return Some(mail) };
         let Some(line) = self.lines.get_mut(&key) else { return Some(mail) };
-        mail.wait();
-        self.places.take(&mut line.ends, (Waiter::Mail(Box::new(mail)), key));
+        mail.wait(until);
+        self.places.take(&mut line.ends, (Waiter::Mail(Box::new(mail)), key), until);
         None
     }
 
@@ -174,6 +202,17 @@ impl KeyLocks {
             return Some(Freed { key, mail });
         }
         None
+    }
+
+    /// One whose time is up, if there is one. When the write of mail is answered, [`KeyLocks::next`] is asked.
+    pub(super) fn next_overdue(&mut self, now: Instant) -> Option<Overdue> {
+        let place = self.places.next_overdue(now)?;
+        if let Waiter::Session(session) = *self.places.waiter(place)? {
+            return Some(Overdue::Session(session));
+        }
+        let key: Box<[u8]> = self.places.key(place)?.into();
+        let mail = self.take_mail(&key, place);
+        Some(Overdue::Mail(Freed { key, mail }))
     }
 
     /// Takes the mail out of the line of this key that has this place, if it is mail.
@@ -243,15 +282,15 @@ mod tests {
     fn who_waits_for_a_key_begins_in_the_order_in_which_they_came() {
         let mut locks = KeyLocks::default();
         let (mut first, mut second) = (None, None);
-        assert!(!locks.waits(FIRST, b"k"[..].into(), &mut first, NOW));
+        assert!(!locks.waits(FIRST, b"k"[..].into(), (&mut first, None), NOW));
         let lock = locks.lock(b"k");
-        assert!(!locks.waits(FIRST, b"other"[..].into(), &mut first, NOW) && first.is_none());
-        assert!(locks.waits(FIRST, b"k"[..].into(), &mut first, NOW));
-        assert!(locks.waits(SECOND, b"k"[..].into(), &mut second, NOW));
-        assert!(locks.waits(FIRST, b"k"[..].into(), &mut first, NOW), "the key is locked");
+        assert!(!locks.waits(FIRST, b"other"[..].into(), (&mut first, None), NOW) && first.is_none());
+        assert!(locks.waits(FIRST, b"k"[..].into(), (&mut first, None), NOW));
+        assert!(locks.waits(SECOND, b"k"[..].into(), (&mut second, None), NOW));
+        assert!(locks.waits(FIRST, b"k"[..].into(), (&mut first, None), NOW), "the key is locked");
         assert_eq!(locks.release(lock), Some(FIRST));
-        assert!(locks.waits(SECOND, b"k"[..].into(), &mut second, NOW), "another is before it");
-        assert!(!locks.waits(FIRST, b"k"[..].into(), &mut first, NOW));
+        assert!(locks.waits(SECOND, b"k"[..].into(), (&mut second, None), NOW), "another is before it");
+        assert!(!locks.waits(FIRST, b"k"[..].into(), (&mut first, None), NOW));
         let lock = locks.lock(b"k");
         assert_eq!(locks.leave(&first.take().expect("it had waited")), None, "it has locked the key");
         assert_eq!(locks.release(lock), Some(SECOND));
@@ -264,10 +303,37 @@ mod tests {
         let mut locks = KeyLocks::default();
         let (mut first, mut second) = (None, None);
         let lock = locks.lock(b"k");
-        assert!(locks.waits(FIRST, b"k"[..].into(), &mut first, NOW));
-        assert!(locks.waits(SECOND, b"k"[..].into(), &mut second, NOW));
+        assert!(locks.waits(FIRST, b"k"[..].into(), (&mut first, None), NOW));
+        assert!(locks.waits(SECOND, b"k"[..].into(), (&mut second, None), NOW));
         assert_eq!(locks.release(lock), Some(FIRST));
         assert_eq!(locks.leave(&first.take().expect("it had waited")), Some(SECOND));
+    }
+
+    #[test]
+    fn whose_time_is_up_waits_no_more_wherever_it_stands() {
+        let mut locks = KeyLocks::default();
+        let lock = locks.lock(b"k");
+        let until = [30, 10, 20].map(|nanos| Some(Instant::from_nanos(nanos)));
+        let mut stalled = [None, None, None];
+        let mut waits = |locks: &mut KeyLocks, number: usize, now: u64| {
+            let of = (&mut stalled[number], until[number]);
+            locks.waits(SessionId::from_index(number), b"k"[..].into(), of, Instant::from_nanos(now))
+        };
+        assert!((0..3).all(|number| waits(&mut locks, number, 1)));
+        assert_eq!(locks.due(), until[1]);
+        let overdue = |locks: &mut KeyLocks| match locks.next_overdue(Instant::from_nanos(10)) {
+            Some(Overdue::Session(session)) => Some(session.index()),
+            Some(Overdue::Mail(_)) => panic!("there is no mail"),
+            None => None,
+        };
+        assert_eq!((overdue(&mut locks), overdue(&mut locks)), (Some(1), None));
+        assert_eq!([0, 1, 2].map(|number| waits(&mut locks, number, 10)), [true, false, true]);
+        assert_eq!(locks.leave(&stalled[1].take().expect("it had waited")), None, "the key is locked");
+        assert_eq!(locks.due(), until[2]);
+        assert_eq!(locks.release(lock).map(SessionId::index), Some(0));
+        assert_eq!(locks.leave(&stalled[0].take().expect("it had waited")).map(SessionId::index), Some(2));
+        assert_eq!(locks.leave(&stalled[2].take().expect("it had waited")), None);
+        assert!(locks.is_empty() && !locks.has_waiting() && locks.due().is_none());
     }
 
     #[test]

@@ -80,7 +80,24 @@ pub(crate) struct WriteByMail {
     first_byte: Instant,
     created: Instant,
     limits: Limits,
-    has_waited: bool,
+    waits: Waits,
+}
+
+/// Whether a write has waited for its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waits {
+    No,
+    /// Until then at most, if its time counts.
+    Until(Option<Instant>),
+}
+
+/// What a write that is served for another loop has waited for its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waited {
+    Nothing,
+    InTime,
+    /// Until its time was up.
+    TooLong,
 }
 
 impl WriteByMail {
@@ -104,9 +121,18 @@ impl WriteByMail {
         self.sender
     }
 
-    /// It waits for its key.
-    pub(super) const fn wait(&mut self) {
-        self.has_waited = true;
+    /// It waits for its key, until then at most.
+    pub(super) const fn wait(&mut self, until: Option<Instant>) {
+        self.waits = Waits::Until(until);
+    }
+
+    /// What it has waited for that.
+    fn waited(&self, now: Instant) -> Waited {
+        match self.waits {
+            Waits::No => Waited::Nothing,
+            Waits::Until(Some(until)) if until <= now => Waited::TooLong,
+            Waits::Until(_) => Waited::InTime,
+        }
     }
 
     /// When its first byte was read, and when it was complete.
@@ -135,8 +161,8 @@ pub(crate) struct Mailbox {
     loops: usize,
     /// What is served for others belongs to the session with this number, which is no client's.
     session: SessionId,
-    /// The write that is being served for another loop has waited for its key.
-    has_waited: bool,
+    /// What the write that is being served for another loop has waited for its key.
+    waited: Waited,
     limits: Limits,
     outgoing: VecDeque<(LoopId, Mail)>,
     /// What is under way to each owner, and may be.
@@ -156,7 +182,7 @@ impl Mailbox {
             index: config.loop_index,
             loops: config.loop_count,
             session,
-            has_waited: false,
+            waited: Waited::Nothing,
             // The longest value is not looked at: the loop that has read a write did so.
             limits: config.limits,
             outgoing: VecDeque::new(),
@@ -171,13 +197,13 @@ impl Mailbox {
     }
 
     /// This write is served next.
-    pub(super) const fn note_serving(&mut self, mail: &WriteByMail) {
-        self.has_waited = mail.has_waited;
+    pub(super) fn note_serving(&mut self, mail: &WriteByMail, now: Instant) {
+        self.waited = mail.waited(now);
     }
 
-    /// Whether the one that is being served has waited for its key.
-    pub(super) const fn has_waited(&self) -> bool {
-        self.has_waited
+    /// What the one that is being served has waited for its key.
+    pub(super) const fn waited(&self) -> Waited {
+        self.waited
     }
 
     /// Who owns this key, if another loop does.
@@ -235,8 +261,8 @@ impl Mailbox {
     pub(super) fn take(&mut self, mail: Mail) -> Came {
         match mail.0 {
             Content::Write { sender, message, first_byte, created } => {
-                let (limits, has_waited) = (self.limits, false);
-                Came::Write(WriteByMail { sender, message, first_byte, created, limits, has_waited })
+                let (limits, waits) = (self.limits, Waits::No);
+                Came::Write(WriteByMail { sender, message, first_byte, created, limits, waits })
             }
             Content::Reply { sender, owner, outcome } => {
                 self.under_way[owner.index()].leave(sender.bytes);

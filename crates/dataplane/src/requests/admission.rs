@@ -11,13 +11,16 @@ use crate::{
     clients::bulk::Slicing,
     clients::intake::Input,
     clients::sequence::Claim,
+    replication::key_lock::{Freed, Overdue},
     replication::mailbox::{Came, WriteByMail},
     requests::answer::Answer,
     requests::base::Base,
     requests::dispatch::{
         Large, carry_out, dispatch, go_on_with_slices, refuse, refuse_foreign, refuse_large,
     },
-    requests::writes::{begin_repair, leave_line, let_go_on, other_owner, take_outcome, waits_for_key},
+    requests::writes::{
+        begin_repair, leave_line, let_go_on, other_owner, take_outcome, wait_until, waits_for_key,
+    },
     requests::{Context, Requests, bulk_writes},
     wire::kept::KeptRequest,
 };
@@ -201,7 +204,8 @@ pub(crate) fn take_mail(requests: &mut Requests, base: &mut Base, mail: Mail, no
     match base.replication.take_mail(mail) {
         Came::Write(mail) => {
             base.memory_is_used(now);
-            if let Some(mail) = base.replication.admit_mail(mail) {
+            let until = wait_until(&base.fleet.config, mail.times().1);
+            if let Some(mail) = base.replication.admit_mail(mail, until) {
                 serve_mail(requests, base, &mail, now);
             }
         }
@@ -214,22 +218,35 @@ pub(crate) fn take_mail(requests: &mut Requests, base: &mut Base, mail: Mail, no
     }
 }
 
-/// Once per turn: begins writes that came by mail and whose keys are free.
-pub(crate) fn serve_ready_mail(requests: &mut Requests, base: &mut Base, now: Instant) {
-    while let Some(mut freed) = base.replication.next_ready_mail() {
-        if let Some(mail) = freed.take_mail() {
-            serve_mail(requests, base, &mail, now);
+/// Once per turn, if anybody waits for a key: answers those whose time is up, and begins writes that came by mail and whose keys are free.
+#[cold]
+pub(crate) fn look_at_lines(requests: &mut Requests, base: &mut Base, now: Instant) {
+    while let Some(overdue) = base.replication.next_overdue(now) {
+        match overdue {
+            // It finds that it waits no more.
+            Overdue::Session(id) => base.clients.let_go_on(id),
+            Overdue::Mail(freed) => serve_freed(requests, base, freed, now),
         }
-        let next = base.replication.next_after(&freed);
-        let_go_on(base, next);
     }
+    while let Some(freed) = base.replication.next_ready_mail() {
+        serve_freed(requests, base, freed, now);
+    }
+}
+
+/// A write that came by mail waits for its key no more.
+fn serve_freed(requests: &mut Requests, base: &mut Base, mut freed: Freed, now: Instant) {
+    if let Some(mail) = freed.take_mail() {
+        serve_mail(requests, base, &mail, now);
+    }
+    let next = base.replication.next_after(&freed);
+    let_go_on(base, next);
 }
 
 /// Begins a write that another loop has read.
 fn serve_mail(requests: &mut Requests, base: &mut Base, mail: &WriteByMail, now: Instant) {
     let (first_byte, created) = mail.times();
     let taken = Taken { first_byte, created, enqueued: created, dequeued: now, ..Taken::default() };
-    let id = base.replication.serve_mail(mail);
+    let id = base.replication.serve_mail(mail, now);
     base.clients[id].hand_in(taken, Some(mail.sender()));
     let context = Context { session: id, first_byte, now, request_bytes: mail.len() };
     match mail.parsed() {

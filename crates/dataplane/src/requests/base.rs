@@ -69,11 +69,12 @@ impl Base {
     /// When there is something to do at the latest.
     #[inline]
     pub(crate) fn due(&self) -> Option<Instant> {
-        if self.clients.is_any_to_go_on() || self.replication.has_ready_mail() {
+        if self.clients.is_any_to_go_on() {
             return Some(Instant::ZERO);
         }
         let window = self.meter.used_window().map(|(_, ends)| ends);
-        sooner(sooner(sooner(self.memory_due, self.clients.due()), window), self.fleet.due())
+        let due = sooner(sooner(sooner(self.memory_due, self.clients.due()), window), self.fleet.due());
+        if self.replication.has_waiting() { sooner(due, self.replication.due()) } else { due }
     }
 
     // ── servers and other loops ────────────────────────────────────────────────────────────────────────────────────────────

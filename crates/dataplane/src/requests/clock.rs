@@ -52,11 +52,9 @@ impl Clock {
         self.turn = Some(enqueued).filter(|_| !is_mail);
     }
 
-    /// It has waited for its key, and now it is its turn. Returns whether its time was up before.
-    pub(crate) fn end_wait(&mut self, timeout_ns: u64, now: Instant) -> bool {
-        let is_overdue = self.is_overdue(timeout_ns, now);
+    /// It has waited for its key, and now it is its turn.
+    pub(crate) const fn end_wait(&mut self, now: Instant) {
         self.turn = Some(now);
-        is_overdue
     }
 
     /// Whether its time is up.

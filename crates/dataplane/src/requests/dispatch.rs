@@ -254,7 +254,13 @@ fn send_to_replicas(
     let mut replicas = [Slot::FIRST; REPLICAS_MAX];
     let count = base.fleet.replicas_of(name, &mut replicas);
     let len = value_len(&write.request);
-    if count == 1 && base.fleet.servers.may_go_bulk(len) {
+    if count > 1 || requests.services[key].kind == Kind::Overdue {
+        if replicate(&mut requests.services, base, key, (name, &replicas[..count]), write, now) {
+            requests.finish(base, key, None, now);
+        }
+        return;
+    }
+    if base.fleet.servers.may_go_bulk(len) {
         let server = &mut replicas[0];
         match base.fleet.servers.way_of_write(*server, name, len, now) {
             Way::Own => {}
@@ -264,12 +270,6 @@ fn send_to_replicas(
                 return requests.finish(base, key, None, now);
             }
         }
-    }
-    if count > 1 {
-        if replicate(&mut requests.services, base, key, (name, &replicas[..count]), write, now) {
-            requests.finish(base, key, None, now);
-        }
-        return;
     }
     if requests.services[key].changes.written != Written::Nothing {
         requests.note_write_in_line(base, key, &write.request, now);

@@ -10,7 +10,7 @@ use crate::{
     meter::noted::Noted,
     meter::trace::{Ended, TraceRow},
     replication::key_writes::Written,
-    replication::mailbox::Sender,
+    replication::mailbox::{Sender, Waited},
     replication::write::Replicated,
     requests::answer::Answer,
     requests::chooser::Way,
@@ -207,19 +207,23 @@ impl Service {
         self.sender = sender;
     }
 
-    /// It has waited for its key, and now it is its turn.
-    pub(super) fn end_wait(&mut self, config: &Config, now: Instant) {
-        if !config.is_without(Mutation::Overdue) && self.clock.end_wait(config.timeout_ns, now) {
+    /// It has waited for its key, and now it is its turn, or it `is_overdue`.
+    pub(super) fn end_wait(&mut self, is_overdue: bool, config: &Config, now: Instant) {
+        if config.is_without(Mutation::Overdue) {
+            return;
+        }
+        self.clock.end_wait(now);
+        if is_overdue {
             self.kind = Kind::Overdue;
         }
     }
 
-    /// Another loop has read it, and it has come from there, or `has_waited` for its key since.
-    pub(super) fn come_by_mail(&mut self, has_waited: bool, config: &Config, now: Instant) {
-        if has_waited {
-            self.end_wait(config, now);
-        } else if self.clock.is_overdue(config.timeout_ns, now) {
-            self.kind = Kind::Overdue;
+    /// Another loop has read it, and it has come from there, or has waited for its key since.
+    pub(super) fn come_by_mail(&mut self, waited: Waited, config: &Config, now: Instant) {
+        match waited {
+            Waited::Nothing if self.clock.is_overdue(config.timeout_ns, now) => self.kind = Kind::Overdue,
+            Waited::Nothing => {}
+            Waited::InTime | Waited::TooLong => self.end_wait(waited == Waited::TooLong, config, now),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::{
     replication::fleet::Fleet,
     requests::Requests,
-    requests::admission::{resume, serve_ready_mail},
+    requests::admission::{look_at_lines, resume},
     requests::ask_alone::{Sharer, ask_alone},
     requests::base::Base,
     requests::failover::{Asked, fail_over, move_late_read},
@@ -26,7 +26,9 @@ pub(crate) fn take_turn(requests: &mut Requests, base: &mut Base, now: Instant) 
         requests.look_at_waiting(base, now);
     }
     base.fleet.servers.look_at_bulk();
-    serve_ready_mail(requests, base, now);
+    if base.replication.has_waiting() {
+        look_at_lines(requests, base, now);
+    }
     base.fleet.work(now);
     base.publish_held(held_by_servers, now);
     base.clients.close_overdue(now);

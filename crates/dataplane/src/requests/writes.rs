@@ -3,7 +3,8 @@
 //! Where a key is owned by another loop, its write is mailed there; what other loops have read and this one owns is served for them.
 
 use crate::{
-    Fault, ReadRepair, SessionId,
+    Fault, Mutation, ReadRepair, SessionId,
+    config::Config,
     replication::Advanced,
     replication::courier::Ticket,
     replication::key_lock::Stalled,
@@ -53,8 +54,16 @@ pub(crate) fn mail_write(
 
 /// Whether a session's next request has to wait, because it writes to a key that is locked.
 pub(crate) fn waits_for_key(base: &mut Base, id: SessionId, parsed: &Parsed<'_>, now: Instant) -> bool {
-    let stalled = &mut base.clients[id].stalled;
-    base.replication.waits_for_key(id, parsed, stalled, now)
+    let Base { clients, replication, fleet, .. } = base;
+    let session = &mut clients[id];
+    let since = session.taken().map_or(now, |(taken, _)| taken.created.max(taken.enqueued));
+    let until = wait_until(&fleet.config, since);
+    replication.waits_for_key(id, parsed, (&mut session.stalled, until), now)
+}
+
+/// Until when a write waits for its key at most, whose time runs from `since` on.
+pub(crate) fn wait_until(config: &Config, since: Instant) -> Option<Instant> {
+    (!config.is_without(Mutation::Overdue)).then(|| since.plus(config.timeout_ns))
 }
 
 /// A session that had waited for a key has begun its write, or is gone.
@@ -63,7 +72,7 @@ pub(crate) fn leave_line(base: &mut Base, stalled: &Stalled) {
     let_go_on(base, next);
 }
 
-/// A request has waited for its key, and now it is its turn: its session leaves the line.
+/// A request has waited for its key, and now it is its turn, or its time is up: its session leaves the line.
 #[cold]
 #[inline(never)]
 pub(crate) fn end_wait(
@@ -78,7 +87,7 @@ pub(crate) fn end_wait(
     if !base.clients[id].is_lent() {
         service.clock.set_created(stalled.created());
     }
-    service.end_wait(&base.fleet.config, now);
+    service.end_wait(stalled.is_overdue(now), &base.fleet.config, now);
     leave_line(base, stalled);
 }
 
@@ -87,7 +96,7 @@ pub(crate) fn end_wait(
 #[inline(never)]
 pub(crate) fn come_by_mail(services: &mut Services, base: &Base, key: RequestKey, now: Instant) {
     let service = &mut services[key];
-    service.come_by_mail(base.replication.mail_has_waited(), &base.fleet.config, now);
+    service.come_by_mail(base.replication.mail_waited(), &base.fleet.config, now);
 }
 
 /// The session that is next may go on, if one is.

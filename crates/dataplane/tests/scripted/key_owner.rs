@@ -370,6 +370,44 @@ fn a_mailed_write_whose_time_is_up_in_its_keys_line_asks_nobody_and_no_server_is
     assert!(pair.is_quiet());
 }
 
+/// It was answered when its turn came.
+#[test]
+fn a_mailed_write_in_its_keys_line_is_answered_when_its_time_is_up_whoever_stands_before_it() {
+    let mut pair = Pair::new(2, 2);
+    let client = pair.loops[0].client();
+    let key = key_of_the_other(0);
+    let decider = pair.loops[1].router.primary(key.as_bytes());
+    let incr = format!("incr {key} 1\r\n");
+    pair.loops[0].send(client, &incr.repeat(2));
+    pair.carry_from(0);
+    assert_eq!(pair.loops[1].server_gets(decider), incr);
+    pair.pass(10 * MS);
+    pair.loops[0].send(client, &incr);
+    pair.carry_from(0);
+    pair.pass(TIMEOUT - 11 * MS);
+    pair.loops[1].server_says(decider, "1\r\n");
+    assert_eq!(pair.loops[1].server_gets(1 - decider), incr);
+    pair.loops[1].server_says(1 - decider, "1\r\n");
+    pair.pass(MS);
+    assert_eq!(pair.loops[1].server_gets(decider), incr, "the second one's turn has come in time");
+    assert_eq!(pair.carry_from(1), 1);
+    assert_eq!(pair.loops[1].dataplane.poll_timeout(), Some(pair.loops[1].now.plus(10 * MS)));
+    pair.pass(10 * MS - 1);
+    assert_eq!(pair.carry_from(1), 0);
+    pair.pass(1);
+    assert_eq!(pair.carry_from(1), 1, "the third one's answer");
+    pair.loops[1].server_says(decider, "2\r\n");
+    assert_eq!(pair.loops[1].server_gets(decider), "");
+    assert_eq!(pair.loops[1].server_gets(1 - decider), incr);
+    pair.loops[1].server_says(1 - decider, "2\r\n");
+    assert_eq!(pair.carry_from(1), 1);
+    let timeout = format!("SERVER_ERROR timeout s:{}\r\n", decider + 1);
+    assert_eq!(pair.loops[0].client_gets(client), format!("1\r\n2\r\n{timeout}"));
+    let counters = pair.loops[1].report().counters;
+    assert_eq!((counters.writes_held, counters.writes_overdue, counters.server_timeouts), (2, 1, 0));
+    assert!(pair.is_quiet());
+}
+
 #[test]
 fn who_sends_a_value_that_is_too_large_hears_if_the_old_one_was_not_erased_in_time() {
     let mut config = Config::default();

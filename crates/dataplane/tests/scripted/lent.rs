@@ -189,6 +189,38 @@ fn a_lent_write_whose_time_is_up_in_its_keys_line_asks_nobody_and_no_server_is_b
     assert!(world.dataplane.is_quiet());
 }
 
+/// It was answered when its turn came.
+#[test]
+fn a_lent_write_in_its_keys_line_is_answered_when_its_time_is_up_whoever_stands_before_it() {
+    let mut world = World::new(2, 2);
+    let key = world.key_on(0);
+    let sessions = [0; 3].map(|_| world.dataplane.lend_session(world.now));
+    let incr = format!("incr {key} 1\r\n");
+    let created = world.now;
+    world.serve(sessions[0], &incr, created);
+    world.serve(sessions[1], &incr, created);
+    assert_eq!(world.server_gets(0), incr);
+    // Its time runs from when it was put into the driver's queue.
+    world.pass(10 * MS);
+    world.serve(sessions[2], &incr, created);
+    world.pass(TIMEOUT - 11 * MS);
+    world.server_says(0, "1\r\n");
+    assert_eq!((world.server_gets(0), world.server_gets(1)), (incr.clone(), incr.clone()));
+    world.server_says(1, "1\r\n");
+    world.pass(11 * MS - 1);
+    assert_eq!(world.lent_reply(sessions[2]), None);
+    world.pass(1);
+    assert_eq!(world.lent_reply(sessions[2]).as_deref(), Some("SERVER_ERROR timeout s:1\r\n"));
+    world.server_says(0, "2\r\n");
+    assert_eq!((world.server_gets(0), world.server_gets(1)), (String::new(), incr));
+    world.server_says(1, "2\r\n");
+    let replies = [0, 1].map(|number| world.lent_reply(sessions[number]));
+    assert_eq!(replies, [Some("1\r\n".to_owned()), Some("2\r\n".to_owned())]);
+    let counters = world.report().counters;
+    assert_eq!((counters.writes_overdue, counters.server_timeouts), (1, 0));
+    assert!(world.dataplane.is_quiet());
+}
+
 #[test]
 fn a_denied_request_asks_nobody_and_denies_no_other() {
     let mut world = World::new(2, 1);

@@ -1,6 +1,6 @@
 //! Writes with several replicas.
 
-use crate::world::{MS, TIMEOUT, World, token, unjoined};
+use crate::world::{MS, TIMEOUT, World, router, token, unjoined};
 
 #[test]
 fn writes_go_to_all_replicas_and_the_primary_decides() {
@@ -235,6 +235,46 @@ fn a_write_whose_time_is_up_in_its_keys_line_asks_nobody_and_no_server_is_blamed
     assert!(world.dataplane.is_quiet());
 }
 
+/// It was answered when its turn came: after up to two timeouts, for the one before it has a whole time of its own.
+#[test]
+fn a_write_in_its_keys_line_is_answered_when_its_time_is_up_whoever_stands_before_it() {
+    let mut world = World::new(2, 2);
+    let key = world.key_on(0);
+    let clients = [0; 4].map(|_| world.client());
+    let incr = format!("incr {key} 1\r\n");
+    clients[..2].iter().for_each(|&client| world.send(client, &incr));
+    assert_eq!(world.server_gets(0), incr);
+    world.pass(10 * MS);
+    world.send(clients[2], &format!("{incr}mn\r\n"));
+    world.pass(TIMEOUT - 11 * MS);
+    world.send(clients[3], &incr);
+    world.server_says(0, "1\r\n");
+    assert_eq!(world.server_gets(1), incr);
+    world.server_says(1, "1\r\n");
+    assert_eq!(world.server_gets(0), incr, "the second one's turn comes in time");
+    world.pass(MS);
+    assert_eq!(world.dataplane.poll_timeout(), Some(world.now.plus(10 * MS)));
+    world.pass(10 * MS - 1);
+    assert_eq!(world.all_hear(&clients), ["1\r\n", "", "", ""]);
+    world.pass(1);
+    let timeout = "SERVER_ERROR timeout s:1\r\nMN\r\n";
+    assert_eq!(world.all_hear(&clients), ["", "", timeout, ""], "the second one is with its server");
+    world.server_says(0, "2\r\n");
+    assert_eq!(
+        (world.server_gets(0), world.server_gets(1)),
+        (incr.clone(), incr.clone()),
+        "the last one's turn"
+    );
+    world.server_says(1, "2\r\n");
+    world.server_says(0, "3\r\n");
+    assert_eq!(world.server_gets(1), incr);
+    world.server_says(1, "3\r\n");
+    assert_eq!(world.all_hear(&clients), ["", "2\r\n", "", "3\r\n"]);
+    let counters = world.report().counters;
+    assert_eq!((counters.writes_held, counters.writes_overdue, counters.server_timeouts), (3, 1, 0));
+    assert!(world.dataplane.is_quiet());
+}
+
 #[test]
 fn who_leaves_a_keys_line_lets_the_others_keep_their_order() {
     let mut world = World::new(2, 2);
@@ -256,6 +296,23 @@ fn who_leaves_a_keys_line_lets_the_others_keep_their_order() {
         assert_eq!(world.client_gets(clients[number]), "STORED\r\n");
     }
     assert!(world.dataplane.is_quiet());
+}
+
+/// It was sent, because only writes to several servers were looked at.
+#[test]
+fn a_write_whose_time_is_up_is_not_sent_though_its_key_has_one_server_by_then() {
+    let mut world = World::new(2, 2);
+    let key = world.key_on(0);
+    let clients = [0; 2].map(|_| world.client());
+    let incr = format!("incr {key} 1\r\n");
+    clients.iter().for_each(|&client| world.send(client, &incr));
+    assert_eq!(world.server_gets(0), incr);
+    world.reload(router(&["s:1", "s:2"], 1));
+    world.pass(TIMEOUT);
+    let timeout = "SERVER_ERROR timeout s:1\r\n";
+    assert_eq!(world.all_hear(&clients), [timeout, timeout]);
+    assert!(!world.server_gets(0).contains("incr"));
+    assert_eq!(world.report().counters.writes_overdue, 1);
 }
 
 /// The first step of a write has the whole timeout from its turn on; at a silent follower the time of the second ran from when it came.
