@@ -13,6 +13,16 @@ const NEAR_BYTES: usize = 8 * WORD;
 /// No key is longer than this, with the byte behind it. A whole number of words.
 const WORD_BYTES_MAX: usize = 256;
 
+/// The lowest bit of each byte, and the top one.
+const ONES: u64 = u64::from_ne_bytes([0x01; WORD]);
+const TOPS: u64 = u64::from_ne_bytes([0x80; WORD]);
+
+/// The top bit of the first byte.
+const FIRST_TOP: u64 = 0x80;
+
+/// How far the last byte is shifted to become the first.
+const LAST_BYTE: u32 = 56;
+
 /// Where `byte` first stands in `text`.
 #[inline]
 pub(crate) fn find(byte: u8, text: &[u8]) -> Option<usize> {
@@ -57,6 +67,75 @@ pub(crate) fn find_blank(text: &[u8]) -> Option<usize> {
     }
 }
 
+// ── many words ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/// How many words there are between the spaces of a text; `None` if one has more than `longest` bytes, which are eight or more. A million
+/// words take a millisecond or two.
+pub(crate) fn count_words(text: &[u8], longest: usize) -> Option<usize> {
+    debug_assert!(longest >= WORD, "what begins and ends among eight bytes is not measured");
+    let (mut count, mut before, mut is_too_long) = (0, FIRST_TOP, false);
+    // How much has come of the word that goes on.
+    let mut open = 0;
+    eights(text).for_each(|word| {
+        let spaces = spaces_in(word);
+        count += count_tops(starts_in(spaces, before));
+        before = spaces >> LAST_BYTE;
+        if spaces == 0 {
+            open += WORD;
+        } else {
+            is_too_long |= open + spaces.trailing_zeros() as usize / 8 > longest;
+            open = spaces.leading_zeros() as usize / 8;
+        }
+    });
+    (!is_too_long).then_some(count)
+}
+
+/// Where the word begins in a text that has this many others before it.
+pub(crate) fn find_word(text: &[u8], others: usize) -> Option<usize> {
+    let (mut left, mut before, mut at) = (others, FIRST_TOP, 0);
+    for word in eights(text) {
+        let spaces = spaces_in(word);
+        let mut starts = starts_in(spaces, before);
+        let count = count_tops(starts);
+        if left < count {
+            (0..left).for_each(|_| starts &= starts - 1);
+            return Some(at + starts.trailing_zeros() as usize / 8);
+        }
+        left -= count;
+        before = spaces >> LAST_BYTE;
+        at += WORD;
+    }
+    None
+}
+
+/// A text, eight bytes at a time, with spaces behind it.
+fn eights(text: &[u8]) -> impl Iterator<Item = [u8; WORD]> {
+    let (words, last) = text.as_chunks();
+    let mut end = [b' '; WORD];
+    end[..last.len()].copy_from_slice(last);
+    words.iter().copied().chain([end])
+}
+
+/// The top bits of those bytes that are spaces. It is right for each: nothing is carried from one to the next (Hacker's Delight, 6-1).
+#[inline]
+fn spaces_in(word: [u8; WORD]) -> u64 {
+    let differences = u64::from_le_bytes(word) ^ (ONES * b' ' as u64);
+    !(((differences & !TOPS) + !TOPS) | differences) & TOPS
+}
+
+/// The top bits of those bytes with which words begin. `before`: the first one's, if a space stands before it.
+#[inline]
+const fn starts_in(spaces: u64, before: u64) -> u64 {
+    !spaces & (spaces << 8 | before) & TOPS
+}
+
+/// How many of the top bits are set.
+#[inline]
+const fn count_tops(tops: u64) -> usize {
+    // Their sum comes to stand in the last byte.
+    ((tops >> 7).wrapping_mul(ONES) >> LAST_BYTE) as usize
+}
+
 #[inline(never)]
 fn find_far(byte: u8, text: &[u8]) -> Option<usize> {
     memchr(byte, text)
@@ -66,8 +145,6 @@ fn find_far(byte: u8, text: &[u8]) -> Option<usize> {
 /// Of the others the test may be wrong, but only above that one.
 #[inline]
 fn place_in(word: [u8; WORD], byte: u8) -> Option<usize> {
-    const ONES: u64 = u64::from_ne_bytes([0x01; WORD]);
-    const TOPS: u64 = u64::from_ne_bytes([0x80; WORD]);
     let differences = u64::from_le_bytes(word) ^ (ONES * byte as u64);
     let zeros = differences.wrapping_sub(ONES) & !differences & TOPS;
     (zeros != 0).then(|| zeros.trailing_zeros() as usize / 8)
@@ -77,8 +154,6 @@ fn place_in(word: [u8; WORD], byte: u8) -> Option<usize> {
 /// it. Of those above it the test may be wrong. (Hacker's Delight, 6-1.)
 #[inline]
 fn blank_in(word: [u8; WORD]) -> Option<usize> {
-    const ONES: u64 = u64::from_ne_bytes([0x01; WORD]);
-    const TOPS: u64 = u64::from_ne_bytes([0x80; WORD]);
     let word = u64::from_le_bytes(word);
     let blanks = word.wrapping_sub(ONES * (b' ' as u64 + 1)) & !word & TOPS;
     (blanks != 0).then(|| blanks.trailing_zeros() as usize / 8)
@@ -101,6 +176,26 @@ mod tests {
                 let place = text.iter().take(WORD_BYTES_MAX).position(|&found| found <= b' ');
                 prop_assert_eq!(find_blank(text), place);
             }
+        }
+
+        #[test]
+        fn words_are_counted_and_found_as_they_stand_between_spaces(
+            words in prop::collection::vec((0..4_usize, 0..40_usize, any::<u8>()), 0..60),
+            longest in 8..40_usize,
+        ) {
+            let mut text = Vec::new();
+            for (spaces, len, byte) in words {
+                text.extend(std::iter::repeat_n(b' ', spaces));
+                text.extend(std::iter::repeat_n(byte, len));
+            }
+            let words: Vec<&[u8]> = text.split(|&byte| byte == b' ').filter(|word| !word.is_empty()).collect();
+            let is_any_too_long = words.iter().any(|word| word.len() > longest);
+            prop_assert_eq!(count_words(&text, longest), (!is_any_too_long).then_some(words.len()));
+            for (others, word) in words.iter().enumerate() {
+                let at = word.as_ptr().addr() - text.as_ptr().addr();
+                prop_assert_eq!(find_word(&text, others), Some(at));
+            }
+            prop_assert_eq!(find_word(&text, words.len()), None);
         }
 
         /// Bytes that are alike in all but one bit are those that the test for zero could take for each other.

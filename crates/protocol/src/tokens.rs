@@ -54,6 +54,18 @@ impl<'a> Iterator for Tokens<'a> {
         self.rest = rest;
         Some(word)
     }
+
+    /// Not word by word: a line may have a million.
+    fn count(self) -> usize {
+        near::count_words(self.rest, usize::MAX).unwrap_or(0)
+    }
+
+    /// Nor this.
+    fn last(self) -> Option<&'a [u8]> {
+        let end = self.rest.iter().rposition(|&byte| byte != b' ')? + 1;
+        let before = self.rest[..end].iter().rposition(|&byte| byte == b' ');
+        Some(&self.rest[before.map_or(0, |space| space + 1)..end])
+    }
 }
 
 #[cfg(test)]
@@ -69,6 +81,23 @@ mod tests {
         assert_eq!(words(b"  get  a\tb c "), [&b"get"[..], b"a\tb", b"c"]);
         assert_eq!(words(b"get a\0b c"), [&b"get"[..], b"a"]);
         assert!(words(b"   ").is_empty());
+    }
+
+    #[test]
+    fn words_are_counted_and_the_last_is_found_without_a_look_at_each() {
+        for text in
+            ["", " ", "a", " a", "a ", "a b", "  one  and another ", "a b c d e f g h i j k l m n o p"]
+        {
+            let words: Vec<_> = text.split(' ').filter(|word| !word.is_empty()).map(str::as_bytes).collect();
+            let mut tokens = Tokens::new(text.as_bytes());
+            for left in (0..=words.len()).rev() {
+                assert_eq!(
+                    (tokens.count(), tokens.last()),
+                    (left, words.last().copied().filter(|_| left > 0))
+                );
+                tokens.next();
+            }
+        }
     }
 
     #[test]

@@ -186,6 +186,8 @@ fn no_line_is_passed_on_on_which_a_server_would_close_its_connection() {
     let longest = line("ms a 1 O", 2047) + "x\r\n";
     check(longest.as_bytes(), &[&longest]);
     check(line("mg a O", 2048).as_bytes(), &["LineTooLong silent=false"]);
+    // Whatever else is wrong with it.
+    check(format!("  mg YQ b{}\r\n", " k".repeat(1_024)).as_bytes(), &["LineTooLong silent=false"]);
     check(line("incr a 0000", 2048).as_bytes(), &["BadDelta silent=false"]);
     let hangup = format!("hangup {:?}", Some(Refusal::LineTooLong));
     for head in ["ms a 1 O", "set a 0 0 1 "] {

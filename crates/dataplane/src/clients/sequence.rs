@@ -23,6 +23,9 @@ pub(crate) struct Sequence {
 /// As many sets of keys are distinguished as there are bits in a word.
 const SETS: usize = 64;
 
+/// A read of more keys than this is taken to concern every set, as it most likely does: a line of megabytes has a million keys.
+const KEYS_LOOKED_AT_MAX: usize = 512;
+
 /// What one request does to which sets of keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Claim {
@@ -133,6 +136,9 @@ impl Claim {
         let (wire, is_write) = match *parsed {
             Parsed::Request { request, .. } => match request {
                 Request::Retrieval(retrieval) => {
+                    if retrieval.key_count() > KEYS_LOOKED_AT_MAX {
+                        return Self { sets: u64::MAX, writes: false };
+                    }
                     return Self {
                         sets: retrieval.keys().fold(0, |sets, key| sets | set_of(key)),
                         writes: false,

@@ -8,7 +8,7 @@
 
 use crate::{
     Fault, Mail, Mutation, SessionId, Taken,
-    clients::bulk::Slicing,
+    clients::bulk::{Awaits, Slicing},
     clients::intake::Input,
     clients::sequence::Claim,
     replication::key_lock::{Freed, Overdue},
@@ -24,7 +24,7 @@ use crate::{
     requests::{Context, Requests, bulk_writes},
     wire::kept::KeptRequest,
 };
-use weir_protocol::{Parsed, Refusal};
+use weir_protocol::{Parsed, Refusal, Request};
 use weir_timing::Instant;
 
 /// Takes requests from the front of `input` while the session may have more in service, and keeps the rest.
@@ -69,10 +69,23 @@ fn is_spread(base: &Base) -> bool {
 /// Whether a request must wait for earlier ones of its session. If not, what it claims is noted when it is taken.
 fn waits_for_earlier(base: &mut Base, id: SessionId, parsed: &Parsed<'_>) -> bool {
     let claim = Claim::of(parsed, |name| other_owner(base, name).is_some());
-    let waits = base.clients[id].claims.waits(claim);
+    let session = &mut base.clients[id];
+    let waits = session.claims.waits(claim);
+    if waits && is_long_read(parsed) {
+        // Else it would be parsed again each time that one of them is done.
+        session.bulk.wait_for(Awaits::All);
+    }
     base.meter.counters().session_order_waits += u64::from(waits);
     waits
 }
+
+/// Whether it takes long to look at the keys of a request.
+fn is_long_read(parsed: &Parsed<'_>) -> bool {
+    matches!(parsed, Parsed::Request { request: Request::Retrieval(_), len } if *len > LONG_BYTES_MIN)
+}
+
+/// Reads with longer lines are not looked at more often than they must be.
+const LONG_BYTES_MIN: usize = 64 << 10;
 
 /// A session that waited for something may go on.
 pub(crate) fn resume(requests: &mut Requests, base: &mut Base, id: SessionId, now: Instant) {

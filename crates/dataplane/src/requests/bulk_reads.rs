@@ -52,7 +52,7 @@ struct BulkRead {
 pub(crate) struct Slices {
     verb: RetrievalVerb,
     /// The keys with spaces between them, of which those before `at` were asked for.
-    keys: Arc<[u8]>,
+    keys: Arc<Vec<u8>>,
     at: usize,
     key_count: usize,
     /// When the request was taken. Its stamp says when the slice was, whose deadline runs from then.
@@ -61,8 +61,8 @@ pub(crate) struct Slices {
 
 impl Slices {
     fn of(rest: Retrieval<'_>, created: Instant) -> Self {
-        // Not key by key: there may be more than a million.
-        let keys = rest.keys_text().concat().into();
+        // Not key by key: there may be more than a million. And once: they may be megabytes.
+        let keys = Arc::new(rest.keys_text().concat());
         Self { verb: rest.verb, keys, at: 0, key_count: rest.key_count(), created }
     }
 

@@ -265,6 +265,31 @@ fn a_mailed_write_waits_for_the_read_before_it() {
     assert!(pair.is_quiet());
 }
 
+/// It was parsed again with each reply to what its client had sent before it.
+#[test]
+fn a_get_of_very_many_keys_is_not_looked_at_again_before_its_client_is_answered() {
+    let mut pair = Pair::new(2, 2);
+    let client = pair.loops[0].client();
+    let key = key_of_the_other(0);
+    let read = pair.loops[0].keys_on(0, 9).into_iter().find(|read| *read != key).expect("these are nine");
+    let long = format!("get{}\r\n", (0..9_000).map(|it| format!(" k{it:06}")).collect::<String>());
+    pair.loops[0].send(client, &format!("set {key} 0 0 1\r\nx\r\nget {read}\r\n{long}"));
+    assert_eq!(pair.loops[0].server_gets(0), format!("get {read}\r\n"));
+    pair.carry_from(0);
+    for server in 0..2 {
+        pair.loops[1].server_gets(server);
+        pair.loops[1].server_says(server, "STORED\r\n");
+    }
+    pair.carry_from(1);
+    assert_eq!(pair.loops[0].client_gets(client), "STORED\r\n");
+    assert_eq!(pair.loops[0].server_gets(0), "", "a request before it has no answer");
+    pair.loops[0].server_says(0, "END\r\n");
+    assert_eq!(pair.loops[0].client_gets(client), "END\r\n");
+    let asked = [0, 1].map(|server| pair.loops[0].server_gets(server).len());
+    assert!(asked.iter().sum::<usize>() > 9_000 * 8, "{asked:?}");
+    assert_eq!(pair.loops[0].report().counters.session_order_waits, 1);
+}
+
 #[test]
 fn a_key_keeps_its_owner_while_two_loops_go_by_different_tables() {
     let mut pair = Pair::new(2, 2);

@@ -118,6 +118,10 @@ fn line_before(buffer: &[u8], newline: usize) -> &[u8] {
 
 fn parse_line<'a>(line: &'a [u8], len: usize, buffer: &'a [u8], limits: &Limits) -> Parsed<'a> {
     let is_too_long = line.len() >= SHORT_LINE_BYTES_MAX && !may_be_long(line);
+    if is_too_long && is_meta_alone(line) {
+        // Its flags may be a million, each with something to say.
+        return Parsed::Refused { refusal: Refusal::LineTooLong, silent: false, len };
+    }
     match family(line, limits) {
         Line::Request(_) if is_too_long => {
             Parsed::Refused { refusal: Refusal::LineTooLong, silent: false, len }
@@ -141,7 +145,19 @@ fn parse_line<'a>(line: &'a [u8], len: usize, buffer: &'a [u8], limits: &Limits)
 const SHORT_LINE_BYTES_MAX: usize = 2048;
 
 fn may_be_long(line: &[u8]) -> bool {
-    matches!(Tokens::new(line).next(), Some(b"get" | b"gets" | b"bget"))
+    matches!(begin_of_command(line), b"get" | b"gets" | b"bget")
+}
+
+/// Whether it is a meta command without a data block.
+fn is_meta_alone(line: &[u8]) -> bool {
+    matches!(begin_of_command(line), b"mg" | b"md" | b"ma" | b"me")
+}
+
+/// The first word, or as much of it as tells it from those above. The line may have megabytes, which are not looked at.
+fn begin_of_command(line: &[u8]) -> &[u8] {
+    let start = line.iter().position(|&byte| byte != b' ').unwrap_or(line.len());
+    let front = &line[start..line.len().min(start + b"bget".len() + 1)];
+    Tokens::new(front).next().unwrap_or_default()
 }
 
 fn family<'a>(line: &'a [u8], limits: &Limits) -> Line<'a> {
@@ -198,6 +214,43 @@ mod tests {
             let (mut plainly, mut closely) = (RequestParser::new(limits), RequestParser::new(limits));
             prop_assert_eq!(plainly.parse(&text), closely.parse_any(&text));
             prop_assert_eq!((plainly.searched, plainly.needed), (closely.searched, closely.needed));
+        }
+
+        /// So is one with so many keys that these are counted many at a time, whole or in pieces.
+        #[test]
+        fn a_long_get_has_the_keys_that_stand_between_its_spaces(
+            words in prop::collection::vec(prop_oneof![20 => word(), 1 => Just(Vec::new())], 1..40),
+            verb in prop::sample::select(vec!["get", "gets", "bget"]),
+            times in 1..120usize,
+            piece in prop_oneof![Just(usize::MAX), 1000..70_000usize],
+        ) {
+            let names: Vec<&[u8]> = words.iter().map(Vec::as_slice).filter(|word| !word.iter().any(|byte| b"\0\n".contains(byte))).collect();
+            let mut text = verb.as_bytes().to_vec();
+            (0..times).flat_map(|_| &names).for_each(|word| text.extend([b" ", *word].concat()));
+            text.extend_from_slice(b"\r\n");
+            let mut parser = RequestParser::default();
+            let mut parsed = parser.parse(&text[..piece.min(text.len())]);
+            let mut len = piece.min(text.len());
+            while len < text.len() {
+                let is_incomplete = matches!(parsed, Parsed::Incomplete { .. });
+                prop_assert!(is_incomplete);
+                len = (len + piece).min(text.len());
+                parsed = parser.parse(&text[..len]);
+            }
+            let line = &text[verb.len()..text.len() - 2];
+            let keys: Vec<&[u8]> = line.split(|&byte| byte == b' ').filter(|key| !key.is_empty()).collect();
+            let is_any_too_long = keys.iter().any(|key| key.len() > 250);
+            match parsed {
+                Parsed::Request { request: Request::Retrieval(retrieval), len } => {
+                    prop_assert!(!is_any_too_long && len == text.len());
+                    prop_assert_eq!(retrieval.key_count(), keys.len());
+                    prop_assert!(retrieval.keys().eq(keys.iter().copied()));
+                }
+                Parsed::Refused { len, .. } => {
+                    prop_assert!((is_any_too_long || keys.is_empty()) && len == text.len());
+                }
+                other => panic!("{other:?}"),
+            }
         }
 
         /// So is a `set`.

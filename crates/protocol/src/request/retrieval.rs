@@ -2,7 +2,7 @@
 
 use super::refused::Refused;
 use super::words::{plain_key_len, too_long_for_key, write_words};
-use crate::{Refusal, near, number, tokens::Tokens};
+use crate::{KEY_BYTES_MAX, Refusal, near, number, tokens::Tokens};
 
 /// The commands of this family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,7 +62,9 @@ impl<'a> Retrieval<'a> {
     /// The first `count` keys, and the others. There must be at least `count`.
     pub fn split(&self, count: usize) -> (Self, Self) {
         let mut rest = self.keys();
-        (0..count).for_each(|_| _ = rest.next());
+        if let Some(last) = count.checked_sub(1) {
+            rest.nth(last);
+        }
         let first =
             Self { others: &self.others[..self.others.len() - rest.others.len()], key_count: count, ..*self };
         (first, Self::of(self.verb, rest.others, self.key_count - count))
@@ -118,6 +120,20 @@ impl<'a> Iterator for Keys<'a> {
         self.others = others;
         Some(key)
     }
+
+    /// Without a look at each of those that are left out: there may be a million.
+    fn nth(&mut self, mut count: usize) -> Option<&'a [u8]> {
+        if !self.first.is_empty() {
+            let first = std::mem::take(&mut self.first);
+            if count == 0 {
+                return Some(first);
+            }
+            count -= 1;
+        }
+        let at = near::find_word(self.others, count).unwrap_or(self.others.len());
+        self.others = &self.others[at..];
+        self.next()
+    }
 }
 
 /// The first word of a text that is known to hold no NUL, and what follows it.
@@ -130,6 +146,12 @@ fn cut(text: &[u8]) -> Option<(&[u8], &[u8])> {
     (end > 0).then(|| word.split_at(end))
 }
 
+/// Lines with more keys are read by [`parse`], where a key costs less.
+const PLAIN_BYTES_MAX: usize = 32 << 10;
+
+/// Keys that take more are counted many at a time.
+const MANY_BYTES_MIN: usize = 2 << 10;
+
 /// The `get` at the front of `buffer`, and how many bytes it takes with its line ending, if it is written as most are. It is all there, with
 /// one space before each key, and nothing in the keys that one could take for their end. Of what is written in another way nothing is said.
 #[inline(always)]
@@ -137,10 +159,13 @@ pub(super) fn parse_plain(buffer: &[u8]) -> Option<(Retrieval<'_>, usize)> {
     let text = buffer.strip_prefix(b"get ")?;
     let first_len = plain_key_len(text)?;
     let (mut end, mut key_count) = (first_len, 1);
-    while text[end] == b' ' {
-        let key = &text[end + 1..];
-        end += 1 + plain_key_len(key)?;
-        key_count += 1;
+    if text[end] == b' ' {
+        let text = &text[..text.len().min(PLAIN_BYTES_MAX)];
+        while text[end] == b' ' {
+            let key = &text[end + 1..];
+            end += 1 + plain_key_len(key)?;
+            key_count += 1;
+        }
     }
     let ending = match text[end..] {
         [b'\r', b'\n', ..] => 2,
@@ -166,15 +191,23 @@ pub(super) fn parse(verb: RetrievalVerb, mut tokens: Tokens<'_>) -> Result<Retri
         },
     };
     let (first, others) = cut(tokens.rest()).unwrap_or_default();
-    let mut key_count = 0;
-    for key in (Keys { first, others }) {
-        if too_long_for_key(key) {
-            return Err(Refused::new(Refusal::BadCommandLine, false));
-        }
-        key_count += 1;
-    }
+    let key_count = if others.len() < MANY_BYTES_MIN {
+        let mut keys = Keys { first, others };
+        keys.try_fold(0, |count, key| (!too_long_for_key(key)).then_some(count + 1))
+    } else {
+        count_many(first, others)
+    };
+    let Some(key_count) = key_count else { return Err(Refused::new(Refusal::BadCommandLine, false)) };
     if key_count == 0 && exptime.is_empty() {
         return Err(Refused::UNKNOWN);
     }
     Ok(Retrieval { verb, exptime, first, others, key_count })
+}
+
+/// How many keys there are, if none is too long.
+#[cold]
+#[inline(never)]
+fn count_many(first: &[u8], others: &[u8]) -> Option<usize> {
+    let others = near::count_words(others, KEY_BYTES_MAX)?;
+    (!too_long_for_key(first)).then_some(1 + others)
 }
