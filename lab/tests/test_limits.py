@@ -76,7 +76,9 @@ def agrees(row: dict[str, str], point: str) -> list[str]:
         "change": (re.findall(r"[−+][\d,.]+ %", row["Changed alone"]) or [""])[0],
     }
     if row["Second sign"] == "none":
-        wanted["sign"] = wanted["grows"] = "no second sign"
+        # Where no station is full there is nothing to be a second sign of.
+        named = "no second sign" if "cannot" not in row["Limits"] and "none" not in row["Limits"] else "no time which grows"
+        wanted["sign"] = wanted["grows"] = named
     if row["Second sign"] == "no stamps":
         wanted["sign"] = wanted["grows"] = "no stamp tells"
     if row["Second sign"].endswith(", agrees"):
