@@ -2,12 +2,13 @@
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mio::net::{TcpStream, UnixStream};
+use socket2::{Domain, SockAddr, Type};
 
 use super::socket::{Socket, Terms};
 use crate::config::SOCKET_SCHEME;
@@ -84,28 +85,25 @@ impl Address {
     }
 }
 
-/// A connection to a socket in the file system. The kernel refuses one at once while others wait to be accepted in all the
-/// places that there are: it is tried again until `timeout` is over, so that a process that hangs holds nobody up for longer.
+/// A connection to a socket in the file system. Where as many as there is room for wait to be accepted, the kernel waits for
+/// `timeout` at most (unix(7), `SO_SNDTIMEO`): a process that hangs holds nobody up for longer.
 fn connect_unix(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
-    let begun = Instant::now();
-    loop {
-        match UnixStream::connect(path) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                if begun.elapsed() >= timeout {
-                    return Err(io::Error::new(
-                        io::ErrorKind::TimedOut,
-                        "nothing accepted it in time: as many connections as may wait there do",
-                    ));
-                }
-                thread::sleep(UNIX_PAUSE);
-            }
-            other => return other,
-        }
-    }
+    let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_write_timeout(Some(timeout.max(TIMEOUT_MIN)))?;
+    socket.connect(&SockAddr::unix(path)?).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => io::Error::new(
+            io::ErrorKind::TimedOut,
+            "nothing accepted it in time: as many connections as may wait there do",
+        ),
+        _ => error,
+    })?;
+    socket.set_write_timeout(None)?;
+    socket.set_nonblocking(true)?;
+    Ok(UnixStream::from_std(OwnedFd::from(socket).into()))
 }
 
-/// How long a full queue of connections is left alone.
-const UNIX_PAUSE: Duration = Duration::from_millis(1);
+/// No time at all would mean to wait without end.
+const TIMEOUT_MIN: Duration = Duration::from_millis(1);
 
 #[cfg(test)]
 mod tests {
