@@ -77,6 +77,11 @@ def test_factors_and_their_levels_are_named_in_words() -> None:
     assert words == {"proxy_threads": "event loops", "value_size_bytes": "value size", "servers": "servers"}
     assert [level_words("proxy_threads", level) for level in (1, 2)] == ["1 event loop", "2 event loops"]
     assert level_words("value_size_bytes", 4096) == "values of 4,096 bytes"
+    task: Any = SimpleNamespace(
+        margins=SimpleNamespace(maximum=5.0), first=SimpleNamespace(study=SimpleNamespace(apart=[]))
+    )
+    said = corners._factor_text(task, TwoLevelFactor("A", "value_size_bytes", 128, 4096, ()), [])
+    assert said == "Value size from 128 to 4096 changes it by more than 5 % in 0 of 0 pairs."
 
 
 def test_one_limit_everywhere_is_no_least_of_several(monkeypatch: pytest.MonkeyPatch) -> None:

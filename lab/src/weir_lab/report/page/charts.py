@@ -318,7 +318,8 @@ class _Inside:
     def _runs(self, line: Line) -> str:
         """Every run behind its mean, blocks from left to right.
 
-        Runs of a block are one line. The page shows its places alone, and its strokes when asked.
+        Runs of a block are one line. The page shows its places alone, and its strokes when asked. Heights are whole units, which are less
+        than the dots: a page of a whole study has some five thousand of them.
         """
         if line.kind not in ("line", "points"):
             return ""
@@ -327,7 +328,7 @@ class _Inside:
         for mark in sorted(line.marks, key=lambda mark: mark.x):
             for block, value in mark.runs:
                 beside = apart * (self.blocks.index(block) - (len(self.blocks) - 1) / 2)
-                places.setdefault(block, []).append((self.at_x(mark.x) + beside, self.at_y(value)))
+                places.setdefault(block, []).append((self.at_x(mark.x) + beside, float(round(self.at_y(value)))))
         joined = "".join(through(own) for own in places.values() if len(own) > 1)
         alone = "".join(dot(own[0]) for own in places.values() if len(own) == 1)
         return "".join(

@@ -70,9 +70,9 @@ def marked(marker: str, place: Place) -> str:
 
 # From the place to where the pen is set down, and the rest of its way. A circle is an arc that all but closes.
 _MARKERS = {
-    "o": (0.0, -3.4, "a3.4 3.4 0 1 1-.1 0z"),
+    "o": (0.0, -3.0, "a3 3 0 1 1-.1 0z"),
     "s": (-3.0, -3.0, "h6v6h-6z"),
-    "D": (0.0, -4.2, "l4.2 4.2-4.2 4.2-4.2-4.2z"),
+    "D": (0.0, -4.0, "l4 4-4 4-4-4z"),
     "^": (0.0, -4.0, "l4 7h-8z"),
     "v": (0.0, 4.0, "l4-7h-8z"),
     "P": (-1.4, -4.0, "h2.8v2.6h2.6v2.8h-2.6v2.6h-2.8v-2.6h-2.6v-2.8h2.6z"),

@@ -1,8 +1,8 @@
 """What speaks for a station beside its use: where a request's time is, and what the time outside of the proxy is made of.
 
-A request that grows older outside of the proxy lies in one of its sockets, is on its way, or waits for a generator: a generator's stamps
-are its own, so a reply that lies in a client's socket has none. How long it lies there no run has measured. But where generators were
-ready and not let run, replies wait for them, and that share of the time is counted by the kernel. Start with `outside_of_cell`.
+A request that grows older outside of the proxy lies in one of its sockets, is on its way, or waits for a generator. A generator stamps
+what it reads, so a reply that lies in a client's socket has no stamp, and no run has measured how long it lies there. But where generators
+were ready and not let run, replies wait for them, and that share of the time is counted by the kernel. Start with `outside_of_cell`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _LITTLE = 0.05
 _WAITS_SHARE = 0.2
 # What is outside of the proxy behind these is the wait for a link, or no more than the way: what is left says nothing of generators.
 _EXPLAINED = ("uplinks", "workers", "readers")
-# A correlation between runs of one cell that chance gives less often than this, in cells with so many runs together at least.
+# A correlation between runs of one cell that chance gives less often than this, in cells with this number of runs together at least.
 _ALPHA, _RUNS_MIN = 0.01, 6
 # Seconds times a share: runs that differ by less are alike but for the last digits of their numbers.
 _NO_SPREAD = 1e-12
@@ -85,8 +85,8 @@ class Outside:
 
     ``sockets_s``: bytes of a request lie in the proxy's sockets until they are read, by sampled requests. ``way_s``: by how much a packet
     to the proxy and one back were delayed, as built. ``left_s``: the rest, with sending over links in it. ``ready`` is the share of the
-    time in which generators' threads were ready and not let run, by so many ``known`` of the ``runs``; ``held`` that for which a client's
-    CPU quota held it. ``core_used`` is how much of the generators' cores they used together with the ``sharers``.
+    time in which generators' threads were ready and not let run, as the ``known`` ones among the ``runs`` tell; ``held`` that for which a
+    client's CPU quota held it. ``core_used`` is how much of the generators' cores they used together with the ``sharers``.
     """
 
     whole_s: float

@@ -110,7 +110,8 @@ def _factor_text(task: Task, factor: TwoLevelFactor, corners: Sequence[CellReadi
             pairs.append((low, high))
     moved = [(a, b) for a, b in pairs if abs(b.mean_throughput / a.mean_throughput - 1.0) > margin / 100.0]
     change = f"{factor.words.capitalize()} from {factor.low} to {factor.high}"
-    head = f"{change} change it by more than {margin:g} % in {len(moved)} of {len(pairs)} pairs"
+    verb = "change" if factor.words.endswith("s") else "changes"
+    head = f"{change} {verb} it by more than {margin:g} % in {len(moved)} of {len(pairs)} pairs"
     apart = set(task.first.study.apart)
     named = []
     for low, high in moved[:_NAMED_MAX]:
