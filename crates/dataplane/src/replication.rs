@@ -1,7 +1,7 @@
 //! Keys that several servers hold: who decides a write, what the others hear of it, and which of them may be read.
 //!
 //! ```text
-//!   replication ─▶ write ─▶ courier ─▶ fleet ─▶ readers, replica ─▶ freshness ─▶ emptied, key_writes
+//!   replication ─▶ write ─▶ courier ─▶ fleet ─▶ readers, replica ─▶ freshness ─▶ emptied, key_writes ─▶ doubts
 //!       │            └─▶ follow, item, token         └─▶ journal, token
 //!       └─▶ key_lock, repair ─▶ mailbox ─▶ owner
 //! ```
@@ -10,6 +10,7 @@
 //! what replicas reply. It answers what clients get, and who may go on. It knows requests and sessions by number alone.
 
 pub(crate) mod courier;
+mod doubts;
 pub(crate) mod emptied;
 pub(crate) mod fleet;
 mod follow;

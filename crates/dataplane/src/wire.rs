@@ -1,5 +1,6 @@
 //! Keys, requests, questions and faults as they are written on the wire, and the types of the numbers that all rooms use.
 
+pub(crate) mod doubt;
 pub(crate) mod fault;
 pub(crate) mod hash;
 pub(crate) mod ids;

@@ -15,8 +15,9 @@
 //! its key meanwhile (`requests/near_written.rs`). For a loop sends the writes of a key over one connection, in their order.
 //!
 //! Keys are counted by a hash: keys that share a count end each other's sharing, and nothing else. A write that got no answer may still be
-//! carried out, so for a while nothing is shared behind it.
+//! carried out, so nothing is shared behind it until its server has answered it after all, or for a while (`doubts.rs`).
 
+use crate::{replication::doubts::Doubts, wire::doubt::Doubt};
 use std::sync::atomic::{AtomicU64, Ordering};
 use weir_timing::Instant;
 
@@ -60,16 +61,12 @@ pub(crate) struct KeyWrites {
 struct Count {
     begun: AtomicU64,
     ended: AtomicU64,
-    /// Until when a write may be carried out that got no answer. Nanoseconds.
-    unsure_until: AtomicU64,
+    /// Writes that may be carried out though they got no answer.
+    doubts: Doubts,
 }
 
 /// Writes that are under way at once rarely share a count, and the counts fit a processor's second cache.
 pub(crate) const COUNTS: usize = 4096;
-
-/// How long it is feared that a write is carried out which got no answer. A server that hangs longer than this and then goes on is one that
-/// the quarantine (`--quarantine`, 2 s) does not cover either.
-const UNSURE_NS: u64 = 60_000_000_000;
 
 impl Own {
     /// One more, which all count as begun already.
@@ -102,17 +99,22 @@ impl KeyWrites {
         Written::All
     }
 
-    /// Before its client is answered. `is_unsure`: it got no answer, so it may be carried out later.
-    pub(crate) fn end(&self, written: Written, is_unsure: bool, now: Instant) {
-        let count = match written {
-            Written::Nothing => return,
-            Written::Key(hash) => &self.by_key[place_of(hash.into())],
-            Written::All => &self.of_all,
+    /// Before its client is answered. `is_unsure`: it got no answer, so it may be carried out later. Returns its name then, if it has one
+    /// key: for [`KeyWrites::settle`].
+    pub(crate) fn end(&self, written: Written, is_unsure: bool, now: Instant) -> Option<Doubt> {
+        let (count, hash) = match written {
+            Written::Nothing => return None,
+            Written::Key(hash) => (&self.by_key[place_of(hash.into())], Some(hash)),
+            Written::All => (&self.of_all, None),
         };
-        if is_unsure {
-            count.unsure_until.fetch_max(now.as_nanos().saturating_add(UNSURE_NS), Ordering::SeqCst);
-        }
+        let window = is_unsure.then(|| count.doubts.begin(now));
         count.ended.fetch_add(1, Ordering::SeqCst);
+        hash.zip(window).map(|(hash, window)| Doubt::new(hash, window))
+    }
+
+    /// A write that had got no answer has one: it is not carried out later.
+    pub(crate) fn settle(&self, doubt: Doubt) {
+        self.by_key[place_of(doubt.hash().into())].doubts.end(doubt.window());
     }
 
     /// What has been written of the key with this hash, if no write of it is under way: before a get is sent.
@@ -146,7 +148,7 @@ impl KeyWrites {
     /// none is left that may be carried out late.
     pub(crate) fn look_behind(&self, hash: u64, own: Own, others: Others, now: Instant) -> Option<Seen> {
         let count = &self.by_key[place_of(hash)];
-        let is_sure = |count: &Count| count.unsure_until.load(Ordering::SeqCst) <= now.as_nanos();
+        let is_sure = |count: &Count| count.doubts.is_none(now);
         let begun = |count: &Count| count.begun.load(Ordering::SeqCst);
         let is_alone =
             begun(count).wrapping_sub(own.begun) == others.of_key && begun(&self.of_all) == others.of_all;
@@ -174,8 +176,7 @@ impl Count {
         // In this order: what has begun is never less than what has ended, so if they are equal, none was under way at the first look.
         let ended = self.ended.load(Ordering::SeqCst);
         let begun = self.begun.load(Ordering::SeqCst);
-        let is_settled = begun == ended && self.unsure_until.load(Ordering::SeqCst) <= now.as_nanos();
-        is_settled.then_some(begun)
+        (begun == ended && self.doubts.is_none(now)).then_some(begun)
     }
 }
 
@@ -194,6 +195,7 @@ const _: () = assert!(COUNTS as u64 <= 1 << 32, "the lower half says which count
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::replication::doubts::UNSURE_NS;
 
     const HASH: u64 = 7;
     const NOW: Instant = Instant::from_nanos(1_000);
@@ -284,7 +286,20 @@ mod tests {
         let written = writes.begin(HASH);
         writes.end(written, true, NOW);
         assert_eq!(writes.look(HASH, NOW.plus(UNSURE_NS - 1)), None);
-        assert!(writes.look(HASH, NOW.plus(UNSURE_NS)).is_some());
-        writes.end(Written::Nothing, true, NOW);
+        assert!(writes.look(HASH, NOW.plus(UNSURE_NS + 10_000_000)).is_some());
+        assert_eq!(writes.end(Written::Nothing, true, NOW), None);
+    }
+
+    #[test]
+    fn a_write_whose_answer_comes_late_is_feared_no_more() {
+        let writes = KeyWrites::default();
+        let written = writes.begin(HASH);
+        let doubt = writes.end(written, true, NOW).expect("it is of one key");
+        assert_eq!(writes.look(HASH, NOW), None);
+        writes.settle(doubt);
+        assert!(writes.look(HASH, NOW).is_some());
+        // Of what may change any key some server may never answer.
+        assert_eq!(writes.end(writes.begin_all(), true, NOW), None);
+        assert_eq!(writes.look(HASH, NOW), None);
     }
 }

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A get may wait where no write of the key was under way when the earlier one was sent, and none has begun since, in any loop
-//! (`replication/key_writes.rs`). So it is answered what it would have been answered alone. What has not left yet is another matter: gets of
+//! (`replication/key_writes.rs`). One whose time was up at its server is under way until that has answered all the same, where the key has
+//! no other server; the place of its reply knows it (`servers/part.rs`). So a get is answered what it would have been answered alone. What has not left yet is another matter: gets of
 //! one message ask for a key once anyway (`servers/pipeline/line.rs`).
 //!
 //! All that wait are answered in one go, before anything of that is written. So a client that waits with many gets at once may be refused
@@ -38,6 +39,7 @@ use crate::{
     requests::near_cache::{AsOf, Value},
     requests::service::Kind,
     requests::services::Services,
+    wire::doubt::Doubt,
     wire::hash::hash,
     wire::ids::RequestKey,
     wire::written::with_changed_key,
@@ -59,6 +61,8 @@ pub(crate) struct AskOnce {
     is_filled: bool,
     /// What the request writes that is taken into service next.
     begun: Written,
+    /// The write that ended last, if its server may still carry it out and nobody else.
+    doubt: Option<Doubt>,
     /// The latest get of each key that others may wait for, by the key's hash.
     latest: HashMap<u64, RequestKey>,
     /// What is known of all that others may wait for, or do, and of all whose names are kept, in the place with the request's number.
@@ -169,11 +173,24 @@ impl AskOnce {
         mem::take(&mut self.begun)
     }
 
-    /// It has its answer, and nobody has seen it. `is_unsure`: no server gave one.
+    /// It has its answer, and nobody has seen it. `is_unsure`: no server gave one, and perhaps `is_alone`: one server was sent it.
     #[cold]
-    pub(crate) fn end_write(&self, written: Written, is_unsure: bool, now: Instant) {
+    pub(crate) fn end_write(&mut self, written: Written, (is_unsure, is_alone): (bool, bool), now: Instant) {
         if let Some(writes) = &self.writes {
-            writes.end(written, is_unsure, now);
+            self.doubt = writes.end(written, is_unsure, now).filter(|_| is_alone);
+        }
+    }
+
+    /// The write that ended last got no answer from the one server that was sent it: its name, once.
+    pub(crate) fn take_doubt(&mut self) -> Option<Doubt> {
+        self.doubt.take()
+    }
+
+    /// That server has answered it after all.
+    #[cold]
+    pub(crate) fn settle(&self, doubt: Doubt) {
+        if let Some(writes) = &self.writes {
+            writes.settle(doubt);
         }
     }
 

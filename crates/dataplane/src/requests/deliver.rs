@@ -86,7 +86,7 @@ fn throw_reply_away(requests: &mut Requests, base: &mut Base, server: Slot, now:
 
 /// Takes the bytes that belong to a value that is thrown away; returns those behind it.
 fn skip<'a>(
-    _requests: &mut Requests,
+    requests: &Requests,
     base: &mut Base,
     server: Slot,
     bytes: &'a [u8],
@@ -98,11 +98,20 @@ fn skip<'a>(
         // Nothing follows the value in a meta reply.
         let mut is_first = true;
         while std::mem::take(&mut is_first) || base.fleet.servers[server].is_within_message() {
-            base.fleet.servers.at(server).complete_head(b"")?;
+            let part = base.fleet.servers.at(server).complete_head(b"")?;
             base.meter.counters().server_replies_late += 1;
+            settle(requests, &part);
         }
     }
     Ok(&bytes[skipped..])
+}
+
+/// The reply to something that was given up has come: if that was a write, it is not carried out later.
+#[inline]
+fn settle(requests: &Requests, part: &Part) {
+    if let Some(doubt) = part.doubt() {
+        requests.ask_once.settle(doubt);
+    }
 }
 
 fn deliver_from(
@@ -230,6 +239,7 @@ fn deliver_one(
             Purpose::Request => {
                 base.meter.counters().server_replies_late += 1;
                 base.fleet.servers[server].note_late_reply(now);
+                settle(requests, &part);
             }
             Purpose::Step => base.fleet.servers[server].note_in_step(),
             Purpose::Mark => {}

@@ -5,7 +5,7 @@ use crate::{
     clients::bulk::Slicing,
     requests::Requests,
     requests::base::Base,
-    requests::service::{Changes, Stage},
+    requests::service::{Changes, Kind, Stage},
     requests::writes::leave_line,
     wire::ids::{RequestKey, SessionId},
 };
@@ -24,11 +24,13 @@ impl Requests {
     ) {
         let service = &mut self.services[key];
         let Changes { written, is_split, is_in_line, .. } = service.changes;
+        let was_sent = service.kind != Kind::Overdue;
         base.clients[service.session].end_write();
         // Where several servers are written, the one to blame may be another than those that something was sent to.
         let may_be_another = is_split || base.fleet.routes.is_replicated();
-        let is_unsure = blame.flatten().is_some_and(|fault| fault.may_have_happened() || may_be_another);
-        self.ask_once.end_write(written, is_unsure, now);
+        let may_happen = |fault: Fault| was_sent && (fault.may_have_happened() || may_be_another);
+        let is_unsure = blame.flatten().is_some_and(may_happen);
+        self.ask_once.end_write(written, (is_unsure, !may_be_another), now);
         self.fill_once.end_write(written, now);
         if is_in_line {
             let is_stored = blame.is_none() && reply == Some(b"STORED\r\n");

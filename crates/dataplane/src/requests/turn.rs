@@ -1,6 +1,7 @@
 //! What happens without a request or a reply: time passes, servers are lost, tables come.
 
 use crate::{
+    Fault,
     replication::fleet::Fleet,
     requests::Requests,
     requests::admission::{look_at_lines, resume},
@@ -80,8 +81,15 @@ fn lose(requests: &mut Requests, base: &mut Base, lost: Lost, now: Instant) {
     let is_asked = retry != Retry::Never && fail_over(services, base, asked, now)
         || retry == Retry::ElsewhereOrAlone
             && ask_alone(services, base, &Sharer { part, keys: keys.clone() }, server, now);
-    if !is_asked {
-        requests.part_failed(base, (key, part.index()), fault, server, now);
+    if is_asked {
+        return;
+    }
+    _ = requests.ask_once.take_doubt();
+    requests.part_failed(base, (key, part.index()), fault, server, now);
+    let doubt = requests.ask_once.take_doubt().filter(|_| fault == Fault::Timeout);
+    if let Some(doubt) = doubt {
+        // Its reply is still to come.
+        base.fleet.servers[server].note_doubt(&part, doubt);
     }
 }
 

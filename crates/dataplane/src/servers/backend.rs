@@ -20,6 +20,7 @@ pub(crate) use crate::servers::{
     part::{NewPart, Part, Purpose, Repeated},
     replies::{Kept, Sorted},
 };
+mod given_up;
 mod shared;
 #[cfg(test)]
 mod tests;

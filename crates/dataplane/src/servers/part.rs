@@ -6,12 +6,12 @@
 //! ```text
 //!                   ╭──the whole reply has come──▶ Answered: the reply to the message goes on
 //!   Request ────────┼──another server is asked───▶ Moved ──time is up──▶ Nobody
-//!                   ╰──time is up, or it failed──────────────────────▶ Nobody
+//!                   ╰──time is up, or it failed──────────────────────▶ Nobody ──it was a write, which is counted──▶ Doubted
 //! ```
 //!
 //! A part stays in its place until its reply has come, whoever waits: that is why a late reply cannot reach anybody else.
 
-use crate::{servers::begun::Begun, wire::ids::RequestKey};
+use crate::{servers::begun::Begun, wire::doubt::Doubt, wire::ids::RequestKey};
 use weir_protocol::Expected;
 use weir_timing::Instant;
 
@@ -64,6 +64,8 @@ enum Asker {
     Moved,
     /// Its request got all of its reply, and the reply to the message goes on.
     Answered,
+    /// Nobody any more: it was a write, which may be carried out as long as its reply has not come (`wire/doubt.rs`).
+    Doubted(Doubt),
 }
 
 /// Whether a part shares its message with others (`pipeline/line.rs`).
@@ -188,7 +190,7 @@ impl Part {
     pub(crate) const fn request(&self) -> Option<RequestKey> {
         match self.asker {
             Asker::Request(request) => Some(request),
-            Asker::Nobody | Asker::Moved | Asker::Answered => None,
+            Asker::Nobody | Asker::Moved | Asker::Answered | Asker::Doubted(_) => None,
         }
     }
 
@@ -206,7 +208,7 @@ impl Part {
 
     /// Whether the reply is to something that was given up.
     pub(super) fn is_given_up(&self) -> bool {
-        self.is_load() && matches!(self.asker, Asker::Nobody | Asker::Moved)
+        self.is_load() && matches!(self.asker, Asker::Nobody | Asker::Moved | Asker::Doubted(_))
     }
 
     /// Its request waits no more. Returns that, if one did.
@@ -221,10 +223,26 @@ impl Part {
         let given_up = match self.asker {
             Asker::Request(request) => GivenUp::Request(request),
             Asker::Moved => GivenUp::Moved,
-            Asker::Nobody | Asker::Answered => return None,
+            Asker::Nobody | Asker::Answered | Asker::Doubted(_) => return None,
         };
         self.asker = Asker::Nobody;
         Some(given_up)
+    }
+
+    /// It was given up, and was this write. Nothing else may still come of it than its reply.
+    pub(super) fn note_doubt(&mut self, doubt: Doubt) {
+        if self.asker == Asker::Nobody && self.is_load() {
+            self.asker = Asker::Doubted(doubt);
+        }
+    }
+
+    /// The write that it was, where that is counted.
+    #[inline]
+    pub(crate) const fn doubt(&self) -> Option<Doubt> {
+        match self.asker {
+            Asker::Doubted(doubt) => Some(doubt),
+            _ => None,
+        }
     }
 
     /// Another server was asked for it.
@@ -368,6 +386,11 @@ impl Part {
         self.start
     }
 
+    /// Whether its bytes are those of this one.
+    pub(super) const fn is_same_message(&self, other: &Self) -> bool {
+        self.start == other.start && self.end == other.end
+    }
+
     /// Where they end.
     #[inline]
     pub(super) const fn end(&self) -> u64 {
@@ -428,6 +451,18 @@ mod tests {
         assert_eq!(asked.give_up(), Some(GivenUp::Request(ASKED)));
         assert_eq!((asked.give_up(), asked.request()), (None, None));
         assert!(!asked.is_awaited() && asked.is_given_up());
+    }
+
+    #[test]
+    fn a_write_that_was_given_up_is_known_by_its_place() {
+        let doubt = Doubt::new(5, 1);
+        let mut write = part(Some(ASKED), Purpose::Request);
+        write.note_doubt(doubt);
+        assert_eq!((write.doubt(), write.request()), (None, Some(ASKED)), "somebody waits for it");
+        write.give_up();
+        write.note_doubt(doubt);
+        assert_eq!((write.doubt(), write.request(), write.give_up()), (Some(doubt), None, None));
+        assert!(write.is_given_up() && !write.is_awaited());
     }
 
     #[test]

@@ -26,6 +26,7 @@ use crate::{
     servers::in_step::QUESTIONS_AT_ONCE_MAX,
     servers::part::{NewPart, Part, Purpose, Repeated, Sharing},
     servers::twins::{Twin, Twins},
+    wire::doubt::Doubt,
     wire::ids::RequestKey,
     wire::key::Echo,
     wire::names::Names,
@@ -537,6 +538,16 @@ impl Pipeline {
     /// Whether a reply to something that was given up is still to come.
     pub(super) fn has_given_up(&self) -> bool {
         self.parts.iter().any(Part::is_given_up)
+    }
+
+    /// This part was given up, and was a write. Where the server knows nothing of it yet, its place may change; then that is not noted.
+    #[cold]
+    pub(super) fn note_doubt(&mut self, part: &Part, doubt: Doubt) {
+        let begun = self.begun();
+        let place = self.parts.partition_point(|it| it.start() < part.start());
+        if let Some(it) = self.parts.get_mut(place).filter(|it| place < begun && it.is_same_message(part)) {
+            it.note_doubt(doubt);
+        }
     }
 
     /// Whether a message with this mark waits, or waits for its reply.

@@ -133,17 +133,112 @@ fn a_change_through_another_loop_counts() {
 fn behind_a_change_without_an_answer_nobody_waits_for_a_minute() {
     let (mut world, clients) = world_of(2, on());
     assert_eq!(world.asks(clients[0], "set a 0 0 1\r\nx"), "set a 0 0 1\r\nx\r\n");
-    world.pass(TIMEOUT);
-    assert_eq!(world.client_gets(clients[0]), "SERVER_ERROR timeout s:1\r\n");
-    world.server_says(0, "STORED\r\n");
+    // Nobody knows what the server still has of it.
+    world.dataplane.handle_server_broken(slot(0), world.now);
+    world.turn();
+    assert_eq!(world.client_gets(clients[0]), "SERVER_ERROR closed s:1\r\n");
+    world.dataplane.handle_server_connected(slot(0), world.now);
     for client in &clients {
         assert_eq!(world.asks(*client, "get a"), "get a\r\n", "the server may store it late");
     }
     world.server_says(0, "END\r\nEND\r\n");
     assert_eq!(world.all_hear(&clients), ["END\r\n", "END\r\n"]);
-    world.pass(60_000 * MS);
+    world.pass(60_002 * MS);
     assert_eq!(world.asks(clients[0], "get a"), "get a\r\n");
     assert_eq!(world.asks(clients[1], "get a"), "");
+}
+
+/// For a minute every get was asked for, of a server that was slow already.
+#[test]
+fn behind_a_change_that_is_answered_late_gets_wait_for_each_other_again() {
+    let (mut world, clients) = world_of(3, on());
+    let set = "set a 0 0 1\r\nx";
+    assert_eq!(world.asks(clients[0], set), format!("{set}\r\n"));
+    world.pass(MS);
+    assert_eq!(world.asks(clients[1], set), format!("{set}\r\n"));
+    world.pass(TIMEOUT);
+    let timeout = "SERVER_ERROR timeout s:1\r\n";
+    assert_eq!(world.all_hear(&clients), [timeout, timeout, ""]);
+    world.server_gets(0);
+    for client in &clients[..2] {
+        assert_eq!(world.asks(*client, "get a"), "get a\r\n", "the server may store both late");
+    }
+    world.server_says(0, "STORED\r\n");
+    assert_eq!(world.asks(clients[2], "get a"), "get a\r\n", "it may store the second one late");
+    world.server_says(0, "STORED\r\n");
+    assert_eq!(world.report().counters.server_replies_late, 2);
+    assert_eq!(
+        world.asks(clients[0], "get a"),
+        "get a\r\n",
+        "those before it were sent before that was known"
+    );
+    assert_eq!(world.asks(clients[1], "get a"), "");
+}
+
+#[test]
+fn a_change_that_is_answered_late_is_known_to_all_loops() {
+    let freshness = Arc::<Freshness>::default();
+    let of = |index| {
+        let config = Config { loop_index: LoopId::from_index(index), loop_count: 2, ..on() };
+        World::sharing(1, 1, config, Arc::clone(&freshness))
+    };
+    let (mut first, mut second) = (of(0), of(1));
+    let readers = [first.client(), first.client()];
+    let writer = second.client();
+    assert_eq!(second.asks(writer, "delete a"), "delete a\r\n");
+    second.pass(TIMEOUT);
+    assert_eq!(second.client_gets(writer), "SERVER_ERROR timeout s:1\r\n");
+    first.pass(TIMEOUT);
+    for reader in readers {
+        assert_eq!(first.asks(reader, "get a"), "get a\r\n", "it may be deleted late");
+    }
+    second.server_says(0, "DELETED\r\n");
+    assert_eq!(first.asks(readers[0], "get a"), "get a\r\n");
+    assert_eq!(first.asks(readers[1], "get a"), "");
+}
+
+/// Of a key's other servers each may carry it out late.
+#[test]
+fn where_a_key_has_several_servers_a_late_answer_of_one_is_not_enough() {
+    let mut world = World::with(2, 2, on());
+    let clients = [world.client(), world.client()];
+    let key = world.key_on(0);
+    world.send(clients[0], &format!("set {key} 0 0 1\r\nx\r\n"));
+    (0..2).for_each(|server| _ = world.server_gets(server));
+    world.server_says(0, "STORED\r\n");
+    world.pass(TIMEOUT);
+    assert_eq!(world.client_gets(clients[0]), "SERVER_ERROR timeout s:2\r\n");
+    world.server_says(1, "STORED\r\n");
+    for client in clients {
+        world.send(client, &format!("get {key}\r\n"));
+        assert_eq!(world.server_gets(0), format!("get {key}\r\n"));
+    }
+}
+
+/// Its time was up in its key's line, and for a minute it was feared.
+#[test]
+fn a_write_that_was_never_sent_ends_no_sharing() {
+    let mut world = World::with(2, 2, on());
+    let clients = [0; 5].map(|_| world.client());
+    let key = world.key_on(0);
+    let (incr, get) = (format!("incr {key} 1\r\n"), format!("get {key}\r\n"));
+    clients[..2].iter().for_each(|&client| world.send(client, &incr));
+    assert_eq!(world.server_gets(0), incr);
+    world.pass(10 * MS);
+    world.send(clients[2], &incr);
+    world.pass(TIMEOUT - 11 * MS);
+    for (reply, follows) in [("1\r\n", incr.as_str()), ("2\r\n", "")] {
+        world.server_says(0, reply);
+        assert_eq!((world.server_gets(0).as_str(), world.server_gets(1)), (follows, incr.clone()));
+        world.server_says(1, reply);
+        world.pass(11 * MS);
+    }
+    let timeout = "SERVER_ERROR timeout s:1\r\n";
+    assert_eq!(world.all_hear(&clients[..3]), ["1\r\n", "2\r\n", timeout]);
+    world.send(clients[3], &get);
+    assert_eq!(world.server_gets(0), get);
+    world.send(clients[4], &get);
+    assert_eq!(world.server_gets(0), "", "it waits");
 }
 
 #[test]
@@ -179,6 +274,16 @@ fn whose_earlier_get_is_late_asks_alone_and_keeps_its_own_time() {
     assert_eq!(world.report().counters.gets_coalesced_again, 1);
     world.pass(TIMEOUT);
     assert!(world.dataplane.is_quiet());
+}
+
+#[test]
+fn behind_a_get_that_is_late_the_next_ones_wait_for_each_other() {
+    let (mut world, clients) = world_of(3, on());
+    assert_eq!(world.asks(clients[0], "get a"), "get a\r\n");
+    world.pass(TIMEOUT);
+    assert_eq!(world.client_gets(clients[0]), "SERVER_ERROR timeout s:1\r\n");
+    assert_eq!(world.asks(clients[1], "get a"), "get a\r\n");
+    assert_eq!(world.asks(clients[2], "get a"), "", "a get that is late changes nothing");
 }
 
 #[test]

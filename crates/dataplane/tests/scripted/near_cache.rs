@@ -317,12 +317,28 @@ fn another_loops_changes_count() {
 fn a_change_without_an_answer_counts_for_a_minute() {
     let (mut world, clients) = world_of(2, on());
     assert_eq!(world.asks(clients[0], "delete a"), "delete a\r\n");
-    world.pass(TIMEOUT);
-    assert_eq!(world.client_gets(clients[0]), "SERVER_ERROR timeout s:1\r\n");
-    world.server_says(0, "DELETED\r\n");
+    // Nobody knows what the server still has of it.
+    world.dataplane.handle_server_broken(slot(0), world.now);
+    world.turn();
+    assert_eq!(world.client_gets(clients[0]), "SERVER_ERROR closed s:1\r\n");
+    world.dataplane.handle_server_connected(slot(0), world.now);
     world.warms(clients[1]);
     assert!(!world.is_near(clients[1]), "the server may delete it late");
-    world.pass(60_000 * MS);
+    world.pass(60_002 * MS);
+    world.warms(clients[1]);
+    assert!(world.is_near(clients[1]));
+}
+
+#[test]
+fn a_change_that_is_answered_late_counts_until_then() {
+    let (mut world, clients) = world_of(2, on());
+    assert_eq!(world.asks(clients[0], "touch a 0"), "touch a 0\r\n");
+    world.pass(TIMEOUT);
+    assert_eq!(world.client_gets(clients[0]), "SERVER_ERROR timeout s:1\r\n");
+    assert_eq!(world.asks(clients[1], "get a"), "get a\r\n", "what was kept may be outdated");
+    world.server_says(0, "TOUCHED\r\n");
+    assert_eq!(world.hears(clients[1], 0, &value("a", "old")), value("a", "old"));
+    assert!(!world.is_near(clients[1]), "it was asked for when the server might still touch it");
     world.warms(clients[1]);
     assert!(world.is_near(clients[1]));
 }

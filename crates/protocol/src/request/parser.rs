@@ -216,7 +216,7 @@ mod tests {
             prop_assert_eq!((plainly.searched, plainly.needed), (closely.searched, closely.needed));
         }
 
-        /// So is one with so many keys that these are counted many at a time, whole or in pieces.
+        /// So is one whose keys are counted many at a time, whole or in pieces.
         #[test]
         fn a_long_get_has_the_keys_that_stand_between_its_spaces(
             words in prop::collection::vec(prop_oneof![20 => word(), 1 => Just(Vec::new())], 1..40),

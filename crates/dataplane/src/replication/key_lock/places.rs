@@ -48,7 +48,7 @@ struct Waiting {
     behind: Option<Place>,
 }
 
-/// So many free places are kept when nobody waits.
+/// This many free places are kept when nobody waits.
 const FREE_KEPT: usize = 64;
 
 impl Ends {
