@@ -77,7 +77,9 @@ def agrees(row: dict[str, str], point: str) -> list[str]:
     }
     if row["Second sign"] == "none":
         # Where no station is full there is nothing to be a second sign of.
-        named = "no second sign" if "cannot" not in row["Limits"] and "none" not in row["Limits"] else "no time which grows"
+        named = (
+            "no second sign" if "cannot" not in row["Limits"] and "none" not in row["Limits"] else "no time which grows"
+        )
         wanted["sign"] = wanted["grows"] = named
     if row["Second sign"] == "no stamps":
         wanted["sign"] = wanted["grows"] = "no stamp tells"
