@@ -16,6 +16,16 @@ pub(crate) const fn beyond_idle(capacity: usize) -> usize {
     if capacity > IDLE_BYTES_MAX { capacity } else { 0 }
 }
 
+/// What three buffers of these capacities keep, but for what idle ones keep. Mostly all are idle, and one comparison says so: where no
+/// capacity has a bit of [`IDLE_BYTES_MAX`] or a higher one, none is larger.
+#[inline]
+pub(crate) fn beyond_idle_of(capacities: [usize; 3]) -> usize {
+    if capacities.iter().fold(0, |bits, capacity| bits | capacity) < IDLE_BYTES_MAX {
+        return 0;
+    }
+    capacities.into_iter().map(beyond_idle).sum()
+}
+
 /// Taken bytes are moved out of the way when there are at least this many.
 const MOVED_BYTES_MIN: usize = 64 << 10;
 
@@ -111,6 +121,17 @@ impl ByteQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn three_buffers_keep_what_each_of_them_keeps() {
+        let sizes = [0, 1, 512, IDLE_BYTES_MAX - 1, IDLE_BYTES_MAX, IDLE_BYTES_MAX + 1, 4096, 1 << 20];
+        for (one, other, third) in
+            sizes.iter().flat_map(|one| sizes.iter().map(move |other| (*one, *other, one ^ other)))
+        {
+            let each = beyond_idle(one) + beyond_idle(other) + beyond_idle(third);
+            assert_eq!(beyond_idle_of([one, other, third]), each, "{one}, {other}, {third}");
+        }
+    }
 
     #[test]
     fn bytes_come_out_in_the_order_in_which_they_went_in() {

@@ -22,7 +22,7 @@ mod tests;
 
 use crate::{
     config::Config,
-    memory::buffer::{ByteQueue, beyond_idle},
+    memory::buffer::{ByteQueue, beyond_idle_of},
     servers::in_step::QUESTIONS_AT_ONCE_MAX,
     servers::part::{NewPart, Part, Purpose, Repeated, Sharing},
     servers::twins::{Twin, Twins},
@@ -623,9 +623,7 @@ impl Pipeline {
     /// The memory that its buffers keep, in bytes.
     #[inline]
     pub(super) fn held_bytes(&self) -> usize {
-        beyond_idle(self.out.capacity())
-            + beyond_idle(self.keys.capacity())
-            + beyond_idle(self.twins.capacity())
+        beyond_idle_of([self.out.capacity(), self.keys.capacity(), self.twins.capacity()])
     }
 
     /// Frees the buffers that are empty.
