@@ -220,7 +220,10 @@ impl Client {
 
     fn ask_one(&mut self, asked: Asked, history: &mut History) {
         self.sent_bytes += asked.bytes.len() as u64;
-        let write = asked.shared.as_ref().map(|it| history.issue(self.number, &it.key, it.value.clone()));
+        let write = asked.shared.as_ref().map(|it| {
+            let is_decided = it.is_conditional && self.nature.replicated;
+            history.issue((self.number, is_decided), &it.key, it.value.clone())
+        });
         let stake = match &asked.expected {
             Expected::Values { keys, .. } => self.tokens.reads(keys),
             Expected::Fitting { key } => self.tokens.changes(key, None),

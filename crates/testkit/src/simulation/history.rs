@@ -3,7 +3,8 @@
 //! Every value is written once, so a read says which write it has seen. Through one proxy, where writes go to all replicas that are not
 //! marked down, this must hold: no read that began after a write was acknowledged sees a write before that one. Before it, that is:
 //! answered, in whatever way, before the other one reached the proxy; or sent earlier by the same client. For a read of the client that has
-//! sent the write it holds from then on, as soon as that is acknowledged.
+//! sent the write it holds from then on, as soon as that is acknowledged. But what one of several servers decides the others have not heard
+//! of until then: a read that was sent before may miss it where another server has become the decider since.
 //!
 //! A write that failed may have been carried out, or may still be. Reads may see it, or not, and now the one, now the other. That ends when
 //! a write is acknowledged that reached the proxy after its failure was reported. After that it may not come back. Writes that overlap may
@@ -24,6 +25,8 @@ pub(super) struct WriteId {
 #[derive(Debug, Default)]
 pub(super) struct History {
     moment: Moment,
+    /// Before then other servers may have decided.
+    same_deciders_since: Moment,
     keys: BTreeMap<Vec<u8>, Vec<Write>>,
 }
 
@@ -32,6 +35,8 @@ struct Write {
     /// What it writes, or that it deletes.
     value: Option<Vec<u8>>,
     client: usize,
+    /// One of several servers decides it.
+    is_decided: bool,
     /// When its last byte reached the proxy.
     began: Moment,
     /// When its reply stood in the output, whatever it was.
@@ -52,10 +57,20 @@ impl History {
         self.moment
     }
 
-    /// A client has sent a write. Those of one client are to be noted in their order.
-    pub(super) fn issue(&mut self, client: usize, key: &[u8], value: Option<Vec<u8>>) -> WriteId {
+    /// Another server may decide from now on.
+    pub(super) fn change_deciders(&mut self) {
+        self.same_deciders_since = self.moment;
+    }
+
+    /// A client has sent a write. Those of one client are to be noted in their order. `is_decided`: one of several servers decides it.
+    pub(super) fn issue(
+        &mut self,
+        (client, is_decided): (usize, bool),
+        key: &[u8],
+        value: Option<Vec<u8>>,
+    ) -> WriteId {
         let writes = self.keys.entry(key.to_vec()).or_default();
-        writes.push(Write { value, client, began: NEVER, ended: NEVER, acknowledged: false });
+        writes.push(Write { value, client, is_decided, began: NEVER, ended: NEVER, acknowledged: false });
         WriteId { key: key.to_vec(), index: writes.len() - 1 }
     }
 
@@ -98,7 +113,8 @@ impl History {
         let Some((index, seen)) = self.seen(key, value) else { return Ok(()) };
         let overwrites = |(later, write): &(usize, &Write)| {
             let is_later = seen.ended < write.began || (seen.client == write.client && index < *later);
-            let is_own = Some(write.client) == reader && write.began < began;
+            let is_known = !write.is_decided || self.same_deciders_since < write.began;
+            let is_own = Some(write.client) == reader && write.began < began && is_known;
             write.acknowledged && (write.ended < began || is_own) && is_later
         };
         match self.keys[key].iter().enumerate().find(overwrites) {
@@ -139,7 +155,7 @@ mod tests {
         (began, ended): (u64, u64),
         acknowledged: bool,
     ) {
-        let id = history.issue(client, b"a", Some(value.as_bytes().to_vec()));
+        let id = history.issue((client, false), b"a", Some(value.as_bytes().to_vec()));
         history.moment = began;
         history.begin(&id);
         if ended != NEVER {
@@ -178,6 +194,22 @@ mod tests {
     }
 
     #[test]
+    fn who_has_written_may_miss_what_another_server_decides_than_it_is_asked_of() {
+        let mut history = History::default();
+        write(&mut history, 0, "old", (1, 2), true);
+        let new = history.issue((0, true), b"a", Some(b"new".to_vec()));
+        history.moment = 3;
+        history.begin(&new);
+        history.moment = 8;
+        history.end(&new, true);
+        let may = |history: &History, began| history.check(b"a", b"old", (Some(0), began)).is_ok();
+        assert!(!may(&history, 5), "the same server decides");
+        history.moment = 4;
+        history.change_deciders();
+        assert!(may(&history, 5) && !may(&history, 9), "until it is acknowledged");
+    }
+
+    #[test]
     fn writes_that_overlap_may_take_effect_in_either_order() {
         let mut history = History::default();
         write(&mut history, 0, "one", (1, 6), true);
@@ -199,7 +231,7 @@ mod tests {
     fn a_delete_hides_what_was_before() {
         let mut history = History::default();
         write(&mut history, 0, "old", (1, 3), true);
-        let id = history.issue(1, b"a", None);
+        let id = history.issue((1, false), b"a", None);
         history.moment = 4;
         history.begin(&id);
         history.moment = 5;

@@ -39,6 +39,8 @@ pub(super) struct SharedWrite {
     pub(super) key: Vec<u8>,
     /// What it writes, or that it deletes.
     pub(super) value: Option<Vec<u8>>,
+    /// Whether it does depends on what is there.
+    pub(super) is_conditional: bool,
 }
 
 /// What a reply is checked against, unless it is the failure of a server.
@@ -238,18 +240,18 @@ fn shared_write(client: &mut Client, rng: &mut SmallRng) -> Asked {
             let verb = if rng.random_bool(0.5) { "add" } else { "replace" };
             let value = client.next_value(&key, rng);
             let bytes = storage(verb, &key, 0, &value.len().to_string(), noreply, &value);
-            shared = Some(SharedWrite { key, value: Some(value) });
+            shared = Some(SharedWrite { key, value: Some(value), is_conditional: true });
             (bytes, &["STORED\r\n", "NOT_STORED\r\n"])
         }
         2..7 => {
             let value = client.next_value(&key, rng);
             let words = value.len().to_string();
             let bytes = storage("set", &key, 0, &words, noreply, &value);
-            shared = Some(SharedWrite { key, value: Some(value) });
+            shared = Some(SharedWrite { key, value: Some(value), is_conditional: false });
             (bytes, &["STORED\r\n"])
         }
         7..9 => {
-            shared = Some(SharedWrite { key, value: None });
+            shared = Some(SharedWrite { key, value: None, is_conditional: false });
             (format!("delete {name}{end}").into_bytes(), &["DELETED\r\n", "NOT_FOUND\r\n"])
         }
         _ => (format!("touch {name} 0{end}").into_bytes(), &["TOUCHED\r\n", "NOT_FOUND\r\n"]),

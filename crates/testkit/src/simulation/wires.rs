@@ -58,6 +58,7 @@ impl World {
     }
 
     fn forget(&mut self, server: usize, line: Line) {
+        self.history.change_deciders();
         // The setting is an assumption about the network: nothing that was sent on a broken connection is carried out later than that.
         let lingers_ns = if self.scenario.lingers { self.scenario.config.quarantine_ns } else { 0 };
         self.servers[server].forget(line, self.now_ns + lingers_ns);
@@ -130,6 +131,7 @@ impl World {
         match self.servers[wire.server].accepts(self.now_ns) {
             Some(true) => {
                 self.servers[wire.server].accept(wire, self.now_ns);
+                self.history.change_deciders();
                 dataplane.handle_server_connected(slot, now);
             }
             Some(false) => dataplane.handle_server_disconnected(slot, now),

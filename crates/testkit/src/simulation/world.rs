@@ -294,6 +294,10 @@ impl World {
 
     fn happen(&mut self, happening: Happening) {
         self.history.advance();
+        if !self.scenario.is_calm() {
+            // A server may be down or stale from now on, or neither any more.
+            self.history.change_deciders();
+        }
         match happening {
             Happening::Client(client) => self.step(client),
             Happening::FromClient(client, arrival) => {
