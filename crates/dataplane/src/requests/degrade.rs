@@ -3,7 +3,8 @@
 //! With [`OnFailure::Degrade`] a retrieval is answered whatever servers do: the keys of a part that failed are misses. What a miss is
 //! answered with lies in the service from the start, and stays the answer where no server gives a better one. In a split multi-get the
 //! values of the other parts are merged as ever, and those of the failed part are simply not there. With [`OnStale::Miss`] the same holds
-//! where no server of a key may be read because all lack writes, and for that reason only.
+//! where no server of a key may be read because all lack writes, and for that reason only. A get that has missed, and was asked again behind
+//! a write, has its miss whatever the operator wishes.
 
 use crate::{
     Fault, OnFailure, OnStale, config::Config, requests::answer::Answer, wire::meta_line::meta_line,
@@ -18,6 +19,8 @@ pub(crate) enum Degrades {
     /// That no server of a key may be read because all lack writes, or may.
     WhereStale,
     Always,
+    /// All: it has missed before, and has waited for its key to be filled (`fill_once.rs`).
+    AfterMiss,
 }
 
 impl Degrades {
@@ -31,7 +34,11 @@ impl Degrades {
     }
 
     pub(crate) fn covers(self, fault: Fault) -> bool {
-        self == Self::Always || self == Self::WhereStale && fault == Fault::Stale
+        self.covers_all() || self == Self::WhereStale && fault == Fault::Stale
+    }
+
+    pub(crate) fn covers_all(self) -> bool {
+        matches!(self, Self::Always | Self::AfterMiss)
     }
 }
 

@@ -11,7 +11,6 @@
 
 use crate::{
     requests::base::Base,
-    requests::degrade::Degrades,
     requests::outcome::degrade_part,
     requests::reread::{MetaQuestion, Question, Reread},
     requests::retrieval::ask_again,
@@ -188,7 +187,7 @@ fn ask_elsewhere(
     let Asked { key, part, keys, .. } = asked;
     let readers: Vec<_> = Names(keys).map(|name| next_reader(base, name, tried)).collect();
     let lacks_one = readers.contains(&None);
-    if readers.iter().all(Option::is_none) || lacks_one && service.verdict.degrades() != Degrades::Always {
+    if readers.iter().all(Option::is_none) || lacks_one && !service.verdict.degrades().covers_all() {
         return false;
     }
     // The numbers of the parts that take the place of this one: none but where a request has several.

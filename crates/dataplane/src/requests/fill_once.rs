@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Nothing is kept of what was written: who waits asks its server again. So it is answered what the server holds at that time, or the miss
-//! that it had: both are what a get may be answered that takes so long. That is asked for again only where its session has sent no change
-//! behind it, as everywhere (`failover.rs`).
+//! that it had: both are what a get may be answered that takes so long. It is the miss, too, where no server answers in what is left of its
+//! time. That is asked for again only where its session has sent no change behind it, as everywhere (`failover.rs`).
 //!
 //! The wait is over when a write of the key has its answer, whoever sent it (`replication/leases.rs`). Where the lease ends otherwise, the
 //! next one that waits gets it, with the miss. Who has it never waits for itself. Who may not write never gets it.

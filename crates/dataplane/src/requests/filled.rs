@@ -4,8 +4,10 @@ use crate::{
     Mutation,
     replication::leases::UNIT_NS,
     requests::Requests,
+    requests::answer::Answer,
     requests::base::Base,
     requests::deciding::{Deciding, END},
+    requests::degrade::Degrades,
     requests::fill_once::{Fate, FillWait, Missed, Waiting},
     requests::plan::{Asker, Plan},
     requests::retrieval::send_plan,
@@ -97,6 +99,10 @@ impl Requests {
         if wait.is_tried() {
             // What it has waited for is a part of its time at the servers.
             service.clock.begin_second_step();
+            // Little of that may be left, and it has a miss.
+            if !service.verdict.degrades().covers_all() {
+                service.answer_failures_with(Degrades::AfterMiss, || Answer::Fixed(END));
+            }
         }
         let retrieval = Retrieval::of(RetrievalVerb::Get, name, 1);
         let asker = Asker::from(&base.clients[service.session]);

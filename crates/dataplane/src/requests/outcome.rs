@@ -55,7 +55,7 @@ pub(crate) fn fail_with_line(
     part: u32,
     (line, status): (&[u8], Status),
 ) {
-    if service.verdict.degrades() == Degrades::Always && status == Status::ServerError {
+    if service.verdict.degrades().covers_all() && status == Status::ServerError {
         degrade_part(service, base, part);
     } else {
         service.verdict.fail_with_line(line, status);
@@ -65,6 +65,10 @@ pub(crate) fn fail_with_line(
 /// The keys of this part are misses.
 pub(crate) fn degrade_part(service: &mut Service, base: &mut Base, part: u32) {
     service.verdict.degrade();
+    if service.verdict.degrades() == Degrades::AfterMiss {
+        base.meter.counters().fill_waits_late += 1;
+        return;
+    }
     let keys = service.gather.as_ref().map_or(service.keys, |gather| gather.keys_of(part));
     base.meter.counters().keys_degraded += u64::from(keys);
 }

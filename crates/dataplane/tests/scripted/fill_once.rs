@@ -1,6 +1,6 @@
 //! Gets that wait for another client to fill what they miss (`requests/fill_once.rs`).
 
-use crate::world::{MS, TIMEOUT, World, router};
+use crate::world::{MS, TIMEOUT, World, router, slot};
 use std::sync::Arc;
 use weir_dataplane::{AskOnce, Config, Freshness, LoopId, Secret, SessionId, User, Users, owner_of};
 use weir_timing::{Operation, Stage};
@@ -106,6 +106,40 @@ fn nobody_waits_beyond_the_time_of_its_request() {
     assert_eq!(world.client_gets(clients[1]), "");
     world.pass(MS);
     assert_eq!(world.client_gets(clients[1]), "END\r\n", "before its time is up");
+}
+
+#[test]
+fn a_get_whose_second_question_is_not_answered_in_time_is_answered_the_miss_that_it_had() {
+    let (mut world, clients) = world_of(2, Config { fill_wait_ns: 10 * TIMEOUT, ..Config::default() });
+    world.pass(TIMEOUT - 2 * MS);
+    assert_eq!(world.fills(clients[0]), "get a\r\n", "little of its time is left");
+    world.pass(2 * MS);
+    assert_eq!(world.client_gets(clients[1]), "END\r\n");
+    let counters = world.report().counters;
+    assert_eq!((counters.fill_waits_again, counters.fill_waits_late, counters.server_timeouts), (1, 1, 1));
+    assert_eq!((counters.keys_degraded, counters.requests_failed), (0, 0));
+    let third = world.client();
+    world.server_says(0, VALUE);
+    assert_eq!(world.asks(third, "get a"), "get a\r\n");
+    assert_eq!(world.hears(third, 0, VALUE), VALUE, "what came late is nobody else's");
+    assert!(world.dataplane.is_quiet());
+}
+
+#[test]
+fn a_get_whose_server_fails_when_it_is_asked_again_is_answered_the_miss_that_it_had() {
+    for error in ["", "SERVER_ERROR out of memory writing get response\r\n"] {
+        let (mut world, clients) = world_of(2, on());
+        assert_eq!(world.fills(clients[0]), "get a\r\n");
+        if error.is_empty() {
+            world.dataplane.handle_server_disconnected(slot(0), world.now);
+            world.turn();
+        } else {
+            world.server_says(0, error);
+        }
+        assert_eq!(world.client_gets(clients[1]), "END\r\n", "{error}");
+        assert_eq!(world.report().counters.fill_waits_late, 1, "{error}");
+        assert!(world.dataplane.is_quiet());
+    }
 }
 
 #[test]

@@ -227,7 +227,10 @@ impl World {
         // Where a queue was too short, or a key's line too long, that alone is the reason.
         let overdue = if self.scenario.waits_long { report.counters.writes_overdue } else { 0 };
         let denied = report.counters.queue_refusals_full + report.counters.queue_timeouts + overdue;
-        equal("late servers where nothing is wrong", report.counters.server_timeouts, 0)?;
+        // A get that has waited for its key to be filled may be asked again, once of each server, when little of its time is left.
+        let again = if self.scenario.waits_long { report.counters.fill_waits_again } else { 0 };
+        let late = report.counters.server_timeouts.saturating_sub(again * self.scenario.replicas as u64);
+        equal("late servers where nothing is wrong", late, 0)?;
         equal("failures where nothing is wrong", failures.saturating_sub(denied), 0)?;
         equal(
             "failed requests where nothing is wrong",
