@@ -130,7 +130,7 @@ def run(
         rss = rss_bytes(subject.process.pid) if subject.process else None
         gathered = keys_per_message(subject.snapshot()) if subject.admin else None
     try:
-        load: Record = without_histograms(json.loads(done.stdout))
+        load: Record = without_folders(without_histograms(json.loads(done.stdout)))
     except ValueError:
         said = done.stderr.strip()[-1000:]
         raise RunError(f"exit status {done.returncode} and no record from: {' '.join(command)}\n{said}") from None
@@ -181,6 +181,12 @@ def problems(load: Record, used: Mapping[str, float], measured: Record, foreign_
     if not measured["requests"]:
         found.append("nothing was answered")
     return found
+
+
+def without_folders(load: Record) -> Record:
+    """A load's record with the names of sockets alone: their folder was made for one run."""
+    targets = [f"unix:{Path(it).name}" if it.startswith("unix:") else it for it in load["config"]["targets"]]
+    return {**load, "config": {**load["config"], "targets": targets}}
 
 
 def without_histograms(value: Any) -> Any:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from synthetic_whole import Truth, write_whole
-from weir_lab.bench.sweep.sets import take_files
+from test_printed_beside import SPLIT as PRINTED
+from test_printed_beside import sweeps
 from weir_lab.design.whole.sets import Hypothesis, PublishedSource, load_set
 from weir_lab.report.common import Task, own_levels, series_of
-from weir_lab.report.numbers.readings import read_cells
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
 from weir_lab.report.sections import clients, replication, smaller
 from weir_lab.report.sections.claims.family import Held, judge_set
@@ -26,39 +25,17 @@ if TYPE_CHECKING:
 
 DATA = Path(__file__).parent / "data" / "whole"
 STUDIES = Path(__file__).parents[2] / "studies"
-SPLIT = """
-schema = "weir.study/1"
-name = "t-full"
-title = "Settings that S1 and S4 printed"
-question = "Where does the time go?"
-hypothesis = "It goes where it went."
-kind = "load"
-[topology]
-speed = 0.5
-[fixed]
-path = "proxy"
-engine = "split"
-servers = 5
-client_machines = 3
-keys = 1000
-write_ratio = 0.0
-[factors]
-readers = [16, 32]
-clients = [6, 30, 180, 384]
-[plan]
-repetitions = 3
-warmup_s = 0.0
-measured_s = 60.0
-"""
+# More levels than the other tests ask for: quartiles and deviations are drawn over them.
+SPLIT = (
+    PRINTED.replace("readers = [8, 32]", "readers = [16, 32]")
+    .replace("clients = [180, 288]", "clients = [6, 30, 180, 384]")
+    .replace("repetitions = 2", "repetitions = 3")
+)
 
 
 def sweep_of(root: Path, name: str, text: str = "") -> SweepReadings:
     """One sweep of the small study, and nothing else of it."""
-    study_set = take_files(DATA / "small.set.toml", root)
-    if text:
-        (root / "studies" / f"{name}.toml").write_text(text)
-    write_whole(root, study_set, Truth(), leave_out=tuple(set(study_set.files) - {f"{name}.toml"}))
-    return read_cells(f"{name}.toml", root / name)
+    return sweeps(root, name, text=text)[name]
 
 
 def spec(name: str, **changed: object) -> SectionSpec:

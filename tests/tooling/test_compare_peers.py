@@ -125,6 +125,12 @@ def test_histograms_are_left_out_of_what_is_kept() -> None:
     assert kept == {"a": [{"p50_ns": 1}]}
 
 
+def test_folders_of_sockets_are_left_out_of_what_is_kept() -> None:
+    load = {"config": {"targets": ["unix:/some/folder/clients.sock", "127.0.0.1:11211"], "depth": 1}}
+    kept = measure.without_folders(load)
+    assert kept == {"config": {"targets": ["unix:clients.sock", "127.0.0.1:11211"], "depth": 1}}
+
+
 def test_a_target_is_met_by_the_median_of_the_rounds() -> None:
     throughput, p99 = [1.0, 1.16, 1.3], [1.2]
     beside = ("weir", "nutcracker")
