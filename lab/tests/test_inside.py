@@ -155,6 +155,44 @@ def test_times_in_the_proxy_over_replicas_are_drawn_where_a_study_drew_them(tmp_
             assert [mark.y for mark in line.marks] == pytest.approx([mark.y - 0.2 for mark in at.marks], abs=0.05)
 
 
+def test_times_in_the_proxy_over_servers_and_writes_are_drawn_where_a_study_drew_them(tmp_path: Path) -> None:
+    """S1's Figures 10, 11 and 14 are of its middleware; the page had the clients' times alone, and a box."""
+    sweep = sweep_of(tmp_path / "a", "t-repl")
+    wanted = ("scalability-proxy", "response-proxy", "relative-proxy")
+    blocks = replication.build_replication(Task(spec("replication"), (sweep,)))
+    assert named(blocks, "replication-scalability-proxy") is None
+    blocks = replication.build_replication(
+        Task(spec("replication", redraws={"scalability-proxy": "Figure 10"}), (sweep,))
+    )
+    inside, outside = (named(blocks, f"replication-{name}") for name in ("scalability-proxy", "scalability"))
+    assert inside.redraws == "Figure 10"
+    assert "over servers" in inside.title
+    panels = {panel.title: panel for panel in inside.panels}
+    compared = 0
+    for panel in outside.panels:
+        for line in panel.lines:
+            if line.name.startswith("ideal"):
+                continue
+            mean = next(one for one in panels[f"{panel.title}, {line.name}"].lines if one.name.endswith("mean"))
+            assert [mark.x for mark in mean.marks] == [mark.x for mark in line.marks]
+            assert [mark.y for mark in mean.marks] == pytest.approx([mark.y - 0.2 for mark in line.marks], abs=0.05)
+            compared += 1
+    assert compared >= 4
+    sweep = sweep_of(tmp_path / "b", "t-writes")
+    blocks = replication.build_writes(Task(spec("writes"), (sweep,)))
+    assert not [name for name in wanted if named(blocks, f"writes-{name}") is not None]
+    blocks = replication.build_writes(Task(spec("writes", redraws=dict.fromkeys(wanted[1:], "Figure 11")), (sweep,)))
+    inside, get = (named(blocks, f"writes-{name}") for name in ("response-proxy", "response-get"))
+    means = {panel.title: line for panel in inside.panels for line in panel.lines if line.name.endswith("mean")}
+    for line in get.panels[0].lines:
+        shown = means[f"GET, {line.name}"]
+        assert [mark.y for mark in shown.marks] == pytest.approx([mark.y - 0.2 for mark in line.marks], abs=0.05)
+    relative, at_clients = (named(blocks, f"writes-{name}") for name in ("relative-proxy", "relative"))
+    assert [line.name for line in relative.panels[0].lines] == [line.name for line in at_clients.panels[0].lines]
+    assert "time in the proxy" in relative.title
+    assert relative.panels[0].lines[0].marks[0].y == 1.0
+
+
 def test_values_that_were_printed_over_read_threads_stand_at_their_own_number(tmp_path: Path) -> None:
     """S4 printed 9,691/s with 12 threads and 9,881/s with 16; the figure had the first alone, “where our mean is largest”."""
     text = re.sub(r"readers = .*", "readers = [12, 16, 20]", SPLIT).replace(

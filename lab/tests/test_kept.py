@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import csv
 import re
 import shutil
 from pathlib import Path
@@ -30,7 +31,7 @@ from weir_lab.report.page.numbers import pages_compared
 from weir_lab.report.sets import Sources, assemble, gallery, write_report
 from weir_lab.report.sets import kept as kept_module
 from weir_lab.report.sets.gallery import build_gallery
-from weir_lab.report.sets.kept import bring_back, holds_records, keep, verify_kept
+from weir_lab.report.sets.kept import bring_back, holds_records, keep, verify_kept, verify_page
 from weir_lab.report.sets.twin import SCHEMA as TWIN
 from weir_lab.report.sets.twin import values_compared
 from weir_lab.theory.histogram import Bounds, Histogram
@@ -283,6 +284,12 @@ def test_a_gallery_is_built_from_records_and_each_page_verifies_in_its_tree(show
     linked = re.findall(r'href="(small-data/[^"]+)"', text)
     assert sorted(linked) == sorted(f"small-data/{file.name}" for file in (folder / "small-data").iterdir())
     assert all((folder / one).read_text().count("\n") > 1 for one in linked)
+    listed = list(csv.DictReader((folder / "small-data" / "runs.csv").read_text().splitlines()))
+    assert len({(one["sweep"], one["run"]) for one in listed}) == len(listed)
+    assert [one["started"] for one in listed] == sorted(one["started"] for one in listed)
+    assert sum(one["valid"] == "true" for one in listed) == 24
+    assert all((float(one["throughput_rps"] or 0) > 0) == (one["valid"] == "true") for one in listed)
+    assert "(small-data/runs.csv)" in (folder / "small.md").read_text()
     index = (folder / "index.html").read_text()
     assert '<a href="small.html">small</a>' in index
     assert "Missing: S1." in index
@@ -324,7 +331,7 @@ def test_a_number_that_was_changed_on_a_page_or_in_its_data_is_found(
     held = re.sub(r">holds</td>", ">does not hold</td>", text, count=1)
     assert held != text
     assert len(list(pages_compared(held, text, shown[0]))) == 1
-    data = next((folder / "small-data").iterdir())
+    data = next(file for file in (folder / "small-data").iterdir() if file.name != "runs.csv")
     data.write_text(data.read_text()[:-2] + "7\n")
     assert data_of(text, shown[0]) != ""
     again = re.sub(r'href="small-data', f'href="{shown[0].absolute()}/small-data', text)
@@ -332,6 +339,21 @@ def test_a_number_that_was_changed_on_a_page_or_in_its_data_is_found(
     data.unlink()
     with pytest.raises(RecordError, match=r"\.csv: cannot be read .*Bring it back"):
         list(pages_compared(text, again, folder))
+
+
+def test_a_list_of_attempts_that_was_changed_is_found(
+    shown: tuple[Path, list[Shown]], little: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(shown[0], tmp_path / "gallery")
+    listing = folder / "small-data" / "runs.csv"
+    assert verify_page(folder / "small.html", little).verified.differences == ()
+    lines = listing.read_text().splitlines(keepends=True)
+    listing.write_text("".join([*lines[:3], lines[3].replace("true", "false"), *lines[4:]]))
+    (found,) = verify_page(folder / "small.html", little).verified.differences
+    assert found == "small-data/runs.csv: line 4 is not that of the records"
+    listing.write_text("".join(lines[:-1]))
+    (found,) = verify_page(folder / "small.html", little).verified.differences
+    assert found == "small-data/runs.csv: 24 attempts, the records have 25"
 
 
 def test_a_gallery_is_refused_where_a_page_is_large_or_numbers_are_not_those_that_were_kept(

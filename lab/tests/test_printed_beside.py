@@ -16,7 +16,7 @@ import pytest
 from synthetic import histogram_of
 from synthetic_whole import Truth, write_whole
 from weir_lab.bench.sweep.sets import take_files
-from weir_lab.design.whole.sets import Claim, Lack, load_set
+from weir_lab.design.whole.sets import Built, Claim, Lack, load_set
 from weir_lab.errors import StudyError
 from weir_lab.report.common import Task, binned, unit_of
 from weir_lab.report.numbers.published import errors_at
@@ -423,7 +423,8 @@ def test_what_a_page_lacks_stands_in_a_box_and_known_errors_are_led_to(tmp_path:
     sections = [
         one.model_copy(update={"lacks": [lack]}) if one.name == "baseline" else one for one in study_set.sections
     ]
-    changed = study_set.model_copy(update={"sections": sections, "lacks": [lack]})
+    built = Built(part="Queue", study="without a bound", here="10,000 requests at most")
+    changed = study_set.model_copy(update={"sections": sections, "lacks": [lack], "built": [built]})
     report = assemble(changed, Sources(tmp_path, tmp_path / "studies"), "quick", "netns")
     page, text = unescape(html_page(report)), markdown_page(report)
     for name in ("system", "baseline"):
@@ -432,6 +433,8 @@ def test_what_a_page_lacks_stands_in_a_box_and_known_errors_are_led_to(tmp_path:
         assert lack.text in box[1]
     assert page.count('class="missing" id=') == 2
     assert text.count(f"- {lack.text}") == 2
+    assert "| Queue | without a bound | 10,000 requests at most |" in text
+    assert '<table id="system-built">' in page
     led = re.search(r'id="printed-wrongly">(.*?)</p>', page, re.DOTALL)
     assert led is not None
     rows = next(

@@ -21,6 +21,7 @@ from weir_lab.cli import app
 from weir_lab.design import Kind, Settings, cells_of, content_sha256, load_study, parse_study, schedule
 from weir_lab.design.topology import Links
 from weir_lab.design.whole.sets import (
+    Built,
     Claim,
     ExpectedCurve,
     Hypothesis,
@@ -58,7 +59,7 @@ SHOWN_BY = {
     "both": {"throughput", "response"},
     "response": {
         *("response", "response-get", "response-set", "scalability", "percentiles", "percentiles-get"),
-        *("response-proxy", "deviation"),
+        *("response-proxy", "scalability-proxy", "deviation"),
     },
     "percentiles": {"percentiles", "percentiles-proxy"},
     "proxy": {"proxy"},
@@ -69,8 +70,8 @@ SHOWN_BY = {
     "histograms": {"histograms"},
     "slope": {"slope"},
     "sides": {"sides"},
-    "relative": {"relative"},
-    "scalability": {"scalability"},
+    "relative": {"relative", "relative-proxy"},
+    "scalability": {"scalability", "scalability-proxy"},
     "trace": {"trace", "trace1", "trace1-10s", "local", "nomw"},
     "split": {"throughput", "percentiles", "stages"},
     "diagram": {"diagram"},
@@ -380,9 +381,9 @@ def test_every_key_of_a_set_is_documented_and_no_other() -> None:
     keys_of_a_set, _, conclusions = page.partition("## What the page decides by rule")
     rows = [row.split(" | ")[0] for row in keys_of_a_set.splitlines() if row.startswith("| `")]
     documented = {word for row in rows for word in re.findall(r"`([a-z_]+)`", row)}
-    models = (StudySet, SectionSpec, Claim, Hypothesis, ExpectedCurve, More, Lack, OwnStop)
+    models = (StudySet, SectionSpec, Claim, Hypothesis, ExpectedCurve, More, Lack, Built, OwnStop)
     keys = {field.alias or name for model in models for name, field in model.model_fields.items()}
-    assert documented == keys - {"sections", "claims", "hypotheses", "more", "lacks"}
+    assert documented == keys - {"sections", "claims", "hypotheses", "more", "lacks", "built"}
     rows = [row.split(" | ")[0] for row in conclusions.splitlines() if row.startswith("| `")]
     assert {word for row in rows for word in re.findall(r"`([a-z_]+)`", row)} == set(RULES)
 

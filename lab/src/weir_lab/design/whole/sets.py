@@ -20,6 +20,7 @@ __all__ = [
     "EVENT_SUFFIX",
     "HEADLINES",
     "KINDS",
+    "Built",
     "Claim",
     "ExpectedCurve",
     "Hypothesis",
@@ -195,6 +196,14 @@ class Lack(_Strict):
         return f"{self.item}: {self.why}"
 
 
+class Built(_Strict):
+    """A part of the study's own program, and how the engine of our page does the same: a row of a table of the page."""
+
+    part: Annotated[str, Field(min_length=3)]
+    study: Annotated[str, Field(min_length=3)]
+    here: Annotated[str, Field(min_length=3)]
+
+
 class OwnStop(_Strict):
     """Until when the study repeated a setting: the 95 % interval of ``response`` over runs lies within ``percent`` of its mean."""
 
@@ -270,6 +279,7 @@ class StudySet(_Strict):
     limiting: dict[str, list[Literal["client", "proxy", "server"]]] = Field(default_factory=dict)
     lacks: list[Lack] = Field(default_factory=list)
     """Of the study as a whole; sections have their own."""
+    built: list[Built] = Field(default_factory=list)
     sections: Annotated[list[SectionSpec], Field(min_length=1)]
 
     @property

@@ -243,6 +243,8 @@ class Report:
     question: str = ""
     hypothesis: str = ""
     steps: tuple[tuple[str, str], ...] = ()
+    listing: str = ""
+    """Where the list of all attempts lies, beside the page; empty without one."""
     findings_text: str = ""
     limiting: Table | None = None
     of_earlier: bool = True

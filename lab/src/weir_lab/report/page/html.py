@@ -122,6 +122,11 @@ def markdown_page(report: Report) -> str:
     ]
     if report.steps:
         out += ["## How to rebuild and verify", "", *(f"- {text} `{command}`" for text, command in report.steps), ""]
+    if report.listing:
+        out += [
+            f"All attempts as a list, valid or not, with their times and results: [{report.listing}]({report.listing})",
+            "",
+        ]
     return "\n".join(out)
 
 

@@ -34,7 +34,7 @@ from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
 from weir_lab.report.printed_times import distributions_beside, quartiles_beside
-from weir_lab.report.sections.comparisons.drawn import response_over_replicas
+from weir_lab.report.sections.comparisons.drawn import REPLICAS, SERVERS, WRITES, inside_s, responses_over
 from weir_lab.report.sections.comparisons.over_servers import servers_points, servers_shown, servers_table
 from weir_lab.report.sections.comparisons.queued import (
     parts_of,
@@ -70,12 +70,14 @@ def build_replication(task: Task) -> list[Block]:
     """Throughput, response times per operation and stages over replicas, for each number of servers."""
     cells = list(task.first.cells)
     parts = parts_of(cells, steps_over_copies(_at_servers(cells)), _OPERATIONS)
+    by_servers = {f"{servers} servers": group for servers, group in _at_servers(cells).items()}
     figures: list[Block | None] = [
-        response_over_replicas(task, _at_servers(cells), _OPERATIONS),
-        response_over_replicas(task, _at_servers(cells), _OPERATIONS, inside=True),
+        responses_over(task, "response", REPLICAS, by_servers, _OPERATIONS),
+        responses_over(task, "response-proxy", REPLICAS, by_servers, _OPERATIONS, inside=True),
         _throughput_over_replicas(task, cells),
         _stages_over_replicas(task, cells),
         _scalability(task, cells),
+        responses_over(task, "scalability-proxy", SERVERS, _by_copies(cells), _OPERATIONS, inside=True),
         _stage_percentiles(task, cells),
         _sides(task, cells),
     ]
@@ -115,6 +117,8 @@ def build_writes(task: Task) -> list[Block]:
         _stages_over_writes(task, cells),
         _stage_percentiles(task, cells),
         _relative(task, cells),
+        responses_over(task, "response-proxy", WRITES, _groups(cells), _OPERATIONS, inside=True),
+        _relative(task, cells, inside=True) if "relative-proxy" in task.spec.redraws else None,
         *(_percentiles(task, cells, name) for name in _OPERATIONS),
         _sides(task, cells),
     ]
@@ -185,21 +189,29 @@ def _stages_over_replicas(task: Task, cells: Sequence[CellReadings]) -> Figure |
     return figure(task, "stages", "Stages per operation over servers and replicas", panels, text)
 
 
-def _scalability(task: Task, cells: Sequence[CellReadings]) -> Figure | None:
-    """Response time over servers for no, half and full replication, beside what ideal servers would do."""
-    panels = []
+def _by_copies(cells: Sequence[CellReadings]) -> dict[str, list[CellReadings]]:
+    """Cells over servers, with no, half and full replication; kinds without cells are left out."""
     kinds: list[tuple[str, Callable[[int], int]]] = [
         ("R = 1", lambda _: 1),
         ("half, R = S/2 rounded up", lambda servers: -(-servers // 2)),
         ("full, R = S", lambda servers: servers),
     ]
+    found = {
+        name: [cell for count in _servers(cells) for cell in _of(cells, servers=count, replicas=replicas(count))]
+        for name, replicas in kinds
+    }
+    return {name: chosen for name, chosen in found.items() if chosen}
+
+
+def _scalability(task: Task, cells: Sequence[CellReadings]) -> Figure | None:
+    """Response time over servers for no, half and full replication, beside what ideal servers would do."""
+    panels = []
     servers = _servers(cells)
     if len(servers) < 2:
         return None
     for operation in _OPERATIONS:
         lines = []
-        for place, (name, replicas) in enumerate(kinds):
-            chosen = [cell for count in servers for cell in _of(cells, servers=count, replicas=replicas(count))]
+        for place, (name, chosen) in enumerate(_by_copies(cells).items()):
             marks = [mark(cell, cell.settings.servers, operation_s(operation), 1e3) for cell in chosen]
             known = tuple(one for one in marks if one)
             if known:
@@ -506,12 +518,13 @@ def _stages_over_writes(task: Task, cells: Sequence[CellReadings]) -> Figure | N
     return figure(task, "stages", "Stages per operation over the share of writes", panels, text)
 
 
-def _relative(task: Task, cells: Sequence[CellReadings]) -> Figure | None:
-    """SET response time in units of the smallest share of writes of the same servers and replicas."""
-    lines = []
+def _relative(task: Task, cells: Sequence[CellReadings], *, inside: bool = False) -> Figure | None:
+    """SET response time, or its time ``inside`` the proxy, in units of the smallest share of writes of the same servers and replicas."""
+    lines, time = [], "time in the proxy" if inside else "response time"
+    value = inside_s("set") if inside else operation_s("set")
     for place, (label, group) in enumerate(_groups(cells).items()):
         base, others = group[0], group[1:]
-        changes = changes_between(cells, [(base, cell) for cell in others], operation_s("set"))
+        changes = changes_between(cells, [(base, cell) for cell in others], value)
         marks = [Mark(100 * base.settings.write_ratio, 1.0, note="the base")] if any(changes) else []
         for cell, change in zip(others, changes, strict=True):
             if change is not None:
@@ -519,11 +532,12 @@ def _relative(task: Task, cells: Sequence[CellReadings]) -> Figure | None:
                 marks.append(Mark(at, 1 + change.percent / 100, 1 + change.low / 100, 1 + change.high / 100))
         if marks:
             lines.append(Line(label, tuple(marks), LOOKS[place % len(LOOKS)]))
-    panel = Panel("SET", _percent_axis(cells), Axis("SET response time (times the base)"), tuple(lines))
+    panel = Panel("SET", _percent_axis(cells), Axis(f"SET {time} (times the base)"), tuple(lines))
     text = method(
         cells, "bars are 95 % intervals, within blocks, of the ratio to the smallest share of writes of the same line"
     )
-    return figure(task, "relative", "SET response time relative to the fewest writes", [panel], text)
+    name = "relative-proxy" if inside else "relative"
+    return figure(task, name, f"SET {time} relative to the fewest writes", [panel], text)
 
 
 def _percentiles(task: Task, cells: Sequence[CellReadings], operation: str) -> Figure | None:

@@ -144,7 +144,7 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
             raise ReportError("Not everything is there: " + "; ".join(absent))
     own = [one for (_, event), one in readings.items() if not event]
     with_event = [one for (_, event), one in readings.items() if event]
-    system = system_section(own, study_set.lacks, study_set.added, with_event)
+    system = system_section(own, study_set.lacks, study_set.added, with_event, study_set.built)
     whole = (*([system] if system is not None else []), *(section for section, *_ in sections), terms_section())
     in_limits = {section.name for section, _, task in parts if task is not None and is_in_limits(task)}
     lines = {section.name: line for section, line in sections if line and section.name not in in_limits}

@@ -3,7 +3,7 @@
 ::
 
     s3.html        below 1 MB, with a link to the data of each figure
-    s3-data/       that data, a CSV file for each figure
+    s3-data/       that data, a CSV file for each figure, and a list of all attempts
     s3.md          the same without drawings
     index.html     all studies, those of which there is only an earlier page among them
     s3-s5.html     two studies of one design
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from weir_lab.errors import ReportError
 from weir_lab.records import write_json, write_text
+from weir_lab.records.tables.attempts import LISTING, attempts_csv
 from weir_lab.report.page.data import data_files
 from weir_lab.report.page.html import html_page, markdown_page
 from weir_lab.report.sets.kept import kept_twin, rebuild
@@ -108,6 +109,7 @@ def _study(folder: Path, root: Path, out: Path, *, partial: bool) -> Shown:
     _require_sound(folder, found, partial=partial)
     report = _for_readers(found.report, folder)
     data = f"{report.name}-data"
+    report = replace(report, listing=f"{data}/{LISTING}")
     page = html_page(report, data)
     size = len(page.encode())
     if size >= PAGE_BYTES_MAX:
@@ -120,6 +122,9 @@ def _study(folder: Path, root: Path, out: Path, *, partial: bool) -> Shown:
     (out / data).mkdir()
     for name, text in data_files(report).items():
         write_text(out / data / name, text)
+    write_text(
+        out / data / LISTING, attempts_csv([root / name for name in dict.fromkeys(found.report.sweeps.values())])
+    )
     write_json(root / f"{report.name}.json", twin_of(found.report))
     made = f"pace {report.pace}, testbed {report.testbed}, {count_text(found.runs, 'run')} of commit {', '.join(found.commits)}"
     return Shown(file, report.title, report.summary, found.verified.numbers, made)

@@ -23,12 +23,15 @@ from weir_lab.records.sharing.files import read_kept, write_kept
 from weir_lab.records.sharing.packing import SCHEMA as KEPT
 from weir_lab.records.sharing.packing import pack
 from weir_lab.records.sharing.unpacking import unpack
+from weir_lab.records.tables.attempts import LISTING, attempts_csv
 from weir_lab.report.page.html import html_page
 from weir_lab.report.page.numbers import pages_compared
 from weir_lab.report.sets.twin import SCHEMA as TWIN
 from weir_lab.report.sets.twin import Verified, built_again, read_twin, values_compared
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from weir_lab.report.page.blocks import Report
 
 __all__ = [
@@ -197,12 +200,28 @@ def verify_kept(folder: Path) -> VerifiedKept:
 
 
 def verify_page(page: Path, records: Path) -> VerifiedKept:
-    """The same, and every number in the tables and the figures' data of a page that was made of the records."""
-    found = verify_kept(records)
+    """The same, and every number in the tables, the figures' data and the list of attempts of a page that was made of the records."""
+    with tempfile.TemporaryDirectory(prefix="weir-verify-") as scratch:
+        root = Path(scratch) / "study"
+        found = rebuild(records, root)
+        differences = list(_listing_compared(page, [root / name for name in found.report.sweeps.values()]))
     printed, again = page.read_text(encoding="utf-8"), html_page(found.report)
-    differences = [f"{page.name}: {one}" for one in pages_compared(printed, again, page.parent)]
+    differences += [f"{page.name}: {one}" for one in pages_compared(printed, again, page.parent)]
     verified = Verified(found.verified.numbers, (*found.verified.differences, *differences))
     return VerifiedKept(found.report, verified, found.runs, found.commits)
+
+
+def _listing_compared(page: Path, sweeps: Sequence[Path]) -> Iterator[str]:
+    """Where the list of attempts beside a page, if there is one, is not that of the records."""
+    file = page.parent / f"{page.stem}-data" / LISTING
+    if not file.exists():
+        return
+    printed, again = file.read_text(encoding="utf-8").splitlines(), attempts_csv(sweeps).splitlines()
+    if len(printed) != len(again):
+        yield f"{page.stem}-data/{LISTING}: {len(printed) - 1} attempts, the records have {len(again) - 1}"
+    elif printed != again:
+        place = next(at for at, pair in enumerate(zip(printed, again, strict=True), start=1) if pair[0] != pair[1])
+        yield f"{page.stem}-data/{LISTING}: line {place} is not that of the records"
 
 
 def _commits(content: dict[str, Any]) -> list[str]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from weir_lab.design import Settings
     from weir_lab.design.topology import Topology
-    from weir_lab.design.whole.sets import Lack
+    from weir_lab.design.whole.sets import Built, Lack
     from weir_lab.records.places import MachineRecord
     from weir_lab.report.numbers.readings import CellReadings, SweepReadings
     from weir_lab.report.page.blocks import Block, Entry
@@ -75,6 +75,7 @@ def system_section(
     lacks: Sequence[Lack] = (),
     added: Collection[str] = (),
     beside: Sequence[SweepReadings] = (),
+    built: Sequence[Built] = (),
 ) -> Section | None:
     """The section, from sweeps that have runs under load; ``None`` where there are none.
 
@@ -101,6 +102,7 @@ def system_section(
         _layouts(named),
         _machines(named),
         *([_stamps(engine)] if system.stations else []),
+        *([_built(built)] if built else []),
         _words(),
     ]
     return Section(SYSTEM, "The system", "", "", blocks=tuple(blocks), lacks=tuple(one.text for one in lacks))
@@ -344,6 +346,16 @@ def _stamps(engine: Engine) -> Table:
                 zip(STAMPS, _EVENTS[engine], (*STAGES, "–"), strict=True), start=1
             )
         ),
+    )
+
+
+def _built(parts: Sequence[Built]) -> Table:
+    """The study's own program beside the engine of this page."""
+    return Table(
+        f"{SYSTEM}-built",
+        "How the study built its own program, as its text says, and what stands in its place here.",
+        ("Part", "In the study", "Here"),
+        tuple((one.part, one.study, one.here) for one in parts),
     )
 
 

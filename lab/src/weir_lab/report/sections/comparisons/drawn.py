@@ -1,14 +1,14 @@
 """What figures show beside the lines that were measured, and figures that are drawn where a study drew them.
 
 Beside the lines: what the study printed (`printed_lines`), and in words which series hide each other (`alike_text`). Where a set names them
-among its `redraws`: response times in the proxy (`proxy_percentiles`, `response_over_replicas`), and the standard deviation of single
+among its `redraws`: response times in the proxy (`proxy_percentiles`, `responses_over`), and the standard deviation of single
 requests (`deviations`).
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from weir_lab.report.common import (
     OPERATION_LOOKS,
@@ -37,12 +37,17 @@ if TYPE_CHECKING:
     from weir_lab.theory.histogram import Histogram
 
 __all__ = [
+    "REPLICAS",
+    "SERVERS",
+    "WRITES",
+    "Over",
     "alike_text",
     "deviations",
+    "inside_s",
     "printed_lines",
     "printed_of",
     "proxy_percentiles",
-    "response_over_replicas",
+    "responses_over",
 ]
 
 # Series whose means are nowhere further apart than this hide each other in a figure.
@@ -186,30 +191,49 @@ def _deviation_s(run: Reading) -> float | None:
     return None if found is None else found / 1e9
 
 
-def response_over_replicas(
-    task: Task, groups: Mapping[int, Sequence[CellReadings]], operations: Sequence[str], *, inside: bool = False
+class Over(NamedTuple):
+    """What a figure has on its axis: the axis' label, in words, and where a cell stands on it."""
+
+    label: str
+    words: str
+    place: Callable[[CellReadings], float]
+
+
+REPLICAS = Over("Replicas R", "replicas", lambda cell: float(cell.settings.replicas))
+SERVERS = Over("Servers S", "servers", lambda cell: float(cell.settings.servers))
+WRITES = Over("Writes (%)", "the share of writes", lambda cell: 100.0 * cell.settings.write_ratio)
+
+
+def responses_over(
+    task: Task,
+    name: str,
+    over: Over,
+    groups: Mapping[str, Sequence[CellReadings]],
+    operations: Sequence[str],
+    *,
+    inside: bool = False,
 ) -> Figure | None:
-    """Response time of each operation over replicas, a panel for each number of servers: at the clients, or ``inside`` the proxy.
+    """Response time of each operation, a panel for each group: at the clients, or ``inside`` the proxy. Mean, quartiles and median.
 
     Times in the proxy are drawn where the study drew those, as `redraws` of the section says.
     """
-    if inside and "response-proxy" not in task.spec.redraws:
+    if inside and name not in task.spec.redraws:
         return None
     panels = []
     for operation in operations:
-        mean_of = _inside_s(operation) if inside else operation_s(operation)
+        mean_of = inside_s(operation) if inside else operation_s(operation)
         times_of = _inside_times(operation) if inside else operation_times(operation)
-        for servers, group in groups.items():
+        for label, group in groups.items():
             look = OPERATION_LOOKS[operation]
-            mean = [mark(cell, cell.settings.replicas, mean_of, 1e3) for cell in group]
+            mean = [mark(cell, over.place(cell), mean_of, 1e3) for cell in group]
             band, median = [], []
             for cell in group:
                 times = cell.merged(times_of)
                 found = [times.percentile(percent) for percent in (25.0, 50.0, 75.0)] if times is not None else [None]
                 known = [value / 1e6 for value in found if value is not None]
                 if len(known) == 3:
-                    band.append(Mark(cell.settings.replicas, known[1], known[0], known[2]))
-                    median.append(Mark(cell.settings.replicas, known[1], note="median of all runs"))
+                    band.append(Mark(over.place(cell), known[1], known[0], known[2]))
+                    median.append(Mark(over.place(cell), known[1], note="median of all runs"))
             lines = [
                 Line("25 to 75 % of the requests", tuple(band), look, "band"),
                 Line(f"{OPERATION_NAMES[operation]}, mean", tuple(one for one in mean if one), look),
@@ -217,20 +241,19 @@ def response_over_replicas(
             ]
             panels.append(
                 Panel(
-                    f"{OPERATION_NAMES[operation]}, {servers} servers",
-                    Axis("Replicas R", ticks=tuple(float(cell.settings.replicas) for cell in group)),
+                    f"{OPERATION_NAMES[operation]}, {label}",
+                    Axis(over.label, ticks=tuple(sorted({over.place(cell) for cell in group}))),
                     Axis("Time in the proxy (ms)" if inside else "Response time (ms)"),
                     tuple(line for line in lines if line.marks),
                 )
             )
     cells = [cell for group in groups.values() for cell in group]
     text = method(cells) + " Band: 25 to 75 % of the requests of all runs; stars: their median."
-    if inside:
-        return figure(task, "response-proxy", "Time in the proxy per operation over replicas", panels, text)
-    return figure(task, "response", "Response time per operation over replicas", panels, text)
+    title = "Time in the proxy" if inside else "Response time"
+    return figure(task, name, f"{title} per operation over {over.words}", panels, text)
 
 
-def _inside_s(operation: str) -> Callable[[Reading], float | None]:
+def inside_s(operation: str) -> Callable[[Reading], float | None]:
     """Mean time in the proxy of an operation, as a question to a run."""
 
     def of(run: Reading) -> float | None:
