@@ -428,6 +428,24 @@ def test_a_pair_says_when_the_testbed_slowed_one_of_them(wholes: list[Whole]) ->
         assert not any("took CPU time" in line for line in pair_report(*pair).limits)
 
 
+def test_a_pair_says_whose_machine_was_faster(wholes: list[Whole]) -> None:
+    """S4 was made anew on a machine a third faster than that of S1, and both have proxies whose quotas limit."""
+    one, other = wholes[:2]
+
+    def with_yardstick(whole: Whole, took: str) -> Whole:
+        facts = [(name, value) for name, value in whole.facts if name != "yardstick"]
+        return dataclasses.replace(whole, facts=(*facts, ("yardstick", f"{took} µs in the median run")))
+
+    said = f"The machine of {other.label} was 1.33 times as fast as that of {one.label}, by the yardstick"
+    lines = pair_report(with_yardstick(one, "2,176.1"), with_yardstick(other, "1,634.0")).limits
+    assert any(line.startswith(said) for line in lines)
+    said = f"The machine of {one.label} was 1.33 times"
+    lines = pair_report(with_yardstick(one, "163.4"), with_yardstick(other, "217.6")).limits
+    assert any(line.startswith(said) for line in lines)
+    for pair in ((with_yardstick(one, "163.4"), with_yardstick(other, "170.0")), (with_yardstick(one, "163.4"), other)):
+        assert not any("yardstick" in line for line in pair_report(*pair).limits)
+
+
 def test_what_is_decided_in_one_study_only_is_said_with_its_name(wholes: list[Whole]) -> None:
     """“Not decided in both” was read as “in neither”, and was S5's verdicts beside S3's single runs."""
     one, other = wholes

@@ -38,7 +38,14 @@ from weir_lab.report.sections.claims import (
     with_expected,
 )
 from weir_lab.report.sections.comparisons import beside, overhead, price
-from weir_lab.report.sets.machines import awake_limits, machine_details, machine_facts, period_ns, within_text
+from weir_lab.report.sets.machines import (
+    awake_limits,
+    machine_details,
+    machine_facts,
+    period_ns,
+    speed_facts,
+    within_text,
+)
 from weir_lab.report.sets.quotas import quota_check, quota_limits
 from weir_lab.report.sets.results import (
     CHANGED,
@@ -606,7 +613,7 @@ def facts_of(sweeps: Sequence[SweepReadings]) -> list[tuple[str, str]]:
     for sweep in sweeps:
         for name, value in sweep.facts.items():
             found.setdefault(name, {})[value] = None
-    facts = [(name, "; ".join(values)) for name, values in found.items()] + machine_facts(sweeps)
+    facts = [(name, "; ".join(values)) for name, values in found.items()] + machine_facts(sweeps) + speed_facts(sweeps)
     first, last = period_ns(sweeps)
     facts += _testbeds(sweeps)
     return [*facts, ("runs made", f"{_utc(first)} to {_utc(last)} UTC"), *_testbed_notes(sweeps)]

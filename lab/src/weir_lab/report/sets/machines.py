@@ -1,4 +1,7 @@
-"""On which machines a report's runs were made, whether these agree, and when: `machine_facts`, `machine_details`, `awake_limits`."""
+"""On which machines a report's runs were made, how fast they were, and when: `machine_facts`, `speed_facts`, `machine_details`.
+
+`awake_limits` says what the testbed took of them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ if TYPE_CHECKING:
 
     from weir_lab.report.numbers.readings import CellReadings, Reading, SweepReadings
 
-__all__ = ["awake_limits", "machine_details", "machine_facts", "period_ns", "within_text"]
+__all__ = ["YARDSTICK", "awake_limits", "machine_details", "machine_facts", "period_ns", "speed_facts", "within_text"]
+
+YARDSTICK = "yardstick"
+"""The name of the fact about the machine's speed."""
 
 _Machine = tuple[tuple[str, str], ...]
 
@@ -35,6 +41,27 @@ def machine_facts(sweeps: Sequence[SweepReadings]) -> list[tuple[str, str]]:
             f"{', '.join(f'{name} {value}' for name, value in machine)}: {count_text(runs, 'valid run')}",
         )
         for place, (machine, runs) in enumerate(counts.most_common(), start=1)
+    ]
+
+
+def speed_facts(sweeps: Sequence[SweepReadings]) -> list[tuple[str, str]]:
+    """What the yardstick took in the median run: pages whose machines were not equally fast tell it by this. None where it was not read."""
+    read = [
+        spent
+        for sweep in sweeps
+        for cell in sweep.cells
+        for run in cell.runs
+        if (spent := run.slowness_ns()) is not None
+    ]
+    if not read:
+        return []
+    low, *_, high = statistics.quantiles(read, n=20) if len(read) > 1 else [read[0], read[0]]
+    return [
+        (
+            YARDSTICK,
+            f"{number(statistics.median(read) / 1e3, 1)} µs in the median run, {number(low / 1e3, 1)} to {number(high / 1e3, 1)} µs in "
+            "nine of ten",
+        )
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from weir_lab.errors import ReportError
 from weir_lab.records.places import AWAKE_TOOK_TIME
 from weir_lab.report.page.blocks import TRUST, Figure, Report, Section, Table, Text, Value
+from weir_lab.report.sets.machines import YARDSTICK
 from weir_lab.report.sets.stories.maxima import ABOVE, BELOW, NO_RATIO, SAME, pair_curves, pair_maxima, speed_of
 from weir_lab.report.sets.stories.pairing import (
     ALIKE,
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["pair_report"]
 
+# Machines whose yardsticks differ by less are taken as equally fast.
+_SPEEDS_ALIKE = 1.1
 _ALIKE = "Levels and margins are each study's own: where the sentence has none, its report has them."
 # What stands in the last column, and what it means.
 _APART = {
@@ -126,6 +130,8 @@ def _answer(one: Whole, other: Whole, questions: Sequence[Question], maxima: Seq
         if apart:
             slow = _slowed(one, other)
             why = f": the runs of {slow} lost CPU time to the testbed, as “{TRUST}” says" if slow else ""
+            if faster := _faster(one, other):
+                why += f"{', and' if why else ':'} the machine of {faster[0]} was {number(faster[2], 2)} times as fast"
             found[-1] += f" The largest difference: {_ratio_text(one, other, max(apart, key=_distance))}{why}."
     return found
 
@@ -171,6 +177,18 @@ def _slowed(one: Whole, other: Whole) -> str:
     """The one of the two whose runs the testbed took CPU time from; empty where that is none or both."""
     found = [whole.label for whole in (one, other) if any(AWAKE_TOOK_TIME in value for _, value in whole.facts)]
     return found[0] if len(found) == 1 else ""
+
+
+def _faster(one: Whole, other: Whole) -> tuple[str, str, float] | None:
+    """Which of the two had the faster machine by the yardstick, the other one, and how many times; ``None`` where they were about alike."""
+    found = [re.match(r"[\d.,]+", dict(whole.facts).get(YARDSTICK, "")) for whole in (one, other)]
+    took = [float(match[0].replace(",", "")) for match in found if match is not None]
+    if len(took) < len(found):
+        return None
+    times = took[0] / took[1]
+    if max(times, 1.0 / times) < _SPEEDS_ALIKE:
+        return None
+    return (other.label, one.label, times) if times > 1.0 else (one.label, other.label, 1.0 / times)
 
 
 def _counts_text(counted: Counter[str], names: Mapping[str, str]) -> str:
@@ -340,6 +358,13 @@ def _limits(one: Whole, other: Whole, maxima: Sequence[MaximumPair]) -> list[str
         found.append(
             f"In the runs of {slow} alone the loop that kept cores awake took CPU time from the machines: where no link is full (few "
             f"clients, or workers or CPU quotas that limit), throughputs of {slow} are lower and its response times longer by that."
+        )
+    faster = _faster(one, other)
+    if faster is not None:
+        fast, behind, times = faster
+        found.append(
+            f"The machine of {fast} was {number(times, 2)} times as fast as that of {behind}, by the yardstick, a computation that is "
+            f"always the same: where CPU quotas or workers limit, throughputs of {fast} are higher and its response times shorter by that."
         )
     if (one.pace, one.testbed) != (other.pace, other.testbed):
         found.append(f"{one.label} has {_made(one)}; {other.label} has {_made(other)}.")
