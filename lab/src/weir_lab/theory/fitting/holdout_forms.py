@@ -8,12 +8,12 @@
 D0 and the station's parameters are fitted to throughputs *and* response times, each in units of the error that it may have.
 
 Two things that are no parameters may be known of a population. What processors spent per request (`Measured.cpu_s`)
-gives the demands at that number of clients by the utilization law. For the proxies that is the service time of a
-station that is a processor. For each role it is the time of a request on its way, with the queue there that its
-utilization makes. Demands fall with the number of clients, because threads that find more work when they look sleep
-less often, and waking up is most of what a lone request costs. Where the yardstick was read (`Measured.slowness`),
-times that processors decide are longer on a machine that was slower: by slowness to a power that `exponent` reads
-off the repetitions of each population. Pure.
+gives the demands at that number of clients by the utilization law. For the proxies, or the servers where there are no
+proxies, that is the service time of a station that is a processor. For each role it is the time of a request on its
+way, with the queue there that its utilization makes. Demands fall with the number of clients, because threads that
+find more work when they look sleep less often, and waking up is most of what a lone request costs. Where the
+yardstick was read (`Measured.slowness`), times that processors decide are longer on a machine that was slower: by
+slowness to a power that `exponent` reads off the repetitions of each population. Pure.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PROXY",
     "R_ERROR_MAX_PERCENT",
+    "SERVERS",
     "X_ERROR_MAX_PERCENT",
     "Demands",
     "Form",
@@ -49,8 +50,8 @@ __all__ = [
     "residuals",
 ]
 
-PROXY = "proxy"
-"""The role whose processors may be the station."""
+PROXY, SERVERS = "proxy", "servers"
+"""The roles whose processors may be the station: the proxies', or the servers' where there is no proxy."""
 X_ERROR_MAX_PERCENT = THROUGHPUT_PERCENT
 """What a prediction of a throughput may be off."""
 R_ERROR_MAX_PERCENT = RESPONSE_PERCENT
@@ -131,6 +132,11 @@ class Known:
         }
         return Known(think_s, power, mean, demands)
 
+    @property
+    def worker(self) -> Demands | None:
+        """Demands of the role whose processors may be the station; ``None`` where they are not known."""
+        return self.demands.get(PROXY, self.demands.get(SERVERS))
+
     def slowed(self, one: Measured) -> float:
         """How many times longer processors took in the runs of a population than in the mean of those that were kept."""
         return _slowed(one, self.slowness, self.exponent)
@@ -164,7 +170,7 @@ class Times(StrEnum):
     PARTLY = "outside it partly as much as processors worked"
     """The same and a time of their own beside: links, timers, processors that wake up."""
     BOTH = "all by what processors worked"
-    """The station, too: what the proxies spent per request, over a number of processors."""
+    """The station, too: what the proxies (without any, the servers) spent per request, over a number of processors."""
 
 
 @dataclass(frozen=True)
@@ -203,8 +209,8 @@ class Form:
         first, second, own = float(parameters[0]), float(parameters[1]), parameters[2 : 2 + len(self.own)]
         beside = float(parameters[-1]) if self.times is Times.PARTLY else 0.0
         service = np.full(len(sizes), second)
-        if self.times is Times.BOTH:
-            service = slowed * known.demands[PROXY].at(sizes) / second
+        if self.times is Times.BOTH and known.worker is not None:
+            service = slowed * known.worker.at(sizes) / second
         if self.times is Times.FITTED:
             return self._solved(sizes, known, service, own, slowed * first)
         demands = [slowed * demand.at(sizes) for demand in known.demands.values()]
@@ -226,10 +232,10 @@ class Form:
         outside = max(0.1 * light, light - service)
         if self.times is not Times.FITTED:
             outside /= sum(float(demand.at([kept[0].population])[0]) for demand in known.demands.values())
-        if self.times is Times.BOTH:
+        if self.times is Times.BOTH and known.worker is not None:
             # As many processors as were kept busy where the load was heaviest.
             busy = np.array([one.x * known.slowed(one) for one in kept])
-            service = float((busy * known.demands[PROXY].at([one.population for one in kept])).max())
+            service = float((busy * known.worker.at([one.population for one in kept])).max())
         if self.times is not Times.PARTLY:
             return [(outside, service, *own) for own in self.starts]
         # Half of the time outside is its own, at the lightest load.
@@ -253,7 +259,7 @@ def forms(workers: int | None, known: Known) -> list[Form]:
     found = [exponential, even, batches, bucket, *several]
     if known.demands:
         found += [replace(form, times=times) for times in (Times.OUTSIDE, Times.PARTLY) for form in tuple(found)]
-    if PROXY in known.demands:
+    if known.worker is not None:
         found += [replace(form, times=Times.BOTH) for form in (exponential, even, bucket)]
     return found
 
