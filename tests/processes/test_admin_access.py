@@ -109,6 +109,7 @@ def test_the_port_speaks_tls_and_top_does_too(
     options = ("--admin-token-file", str(token), "--admin-tls-cert", str(certificate.both))
     proxy = stack.enter_context(AccessProxy(tmp_path / "weir.toml", servers[0].address, *options))
     proxy.wait_ready(proxy.admin)
+    assert f", admin on https://{proxy.admin}" in proxy.output()
     assert proxy.ask("/config", "hidden-token", context) == 200
     assert proxy.ask("/config", None, context) == 401
     with pytest.raises(urllib.error.URLError, match="certificate verify failed"):

@@ -158,6 +158,12 @@ impl Config {
         &self.logins
     }
 
+    /// Where the admin port is, for a browser: `https://` where TLS is spoken there.
+    pub fn admin_url(&self) -> Option<String> {
+        let scheme = if self.admin_access.terms().is_some() { "https" } else { "http" };
+        self.admin.map(|address| format!("{scheme}://{address}"))
+    }
+
     /// What the admin port asks for.
     pub(crate) fn admin_access(&self) -> &AdminAccess {
         &self.admin_access

@@ -290,7 +290,7 @@ fn say_ready(config: &Config) {
         1 => String::new(),
         count => format!(" in {count} pools"),
     };
-    let admin = config.admin.map(|address| format!(", admin on http://{address}")).unwrap_or_default();
+    let admin = config.admin_url().map(|url| format!(", admin on {url}")).unwrap_or_default();
     let version = env!("CARGO_PKG_VERSION");
     let listen = config.addresses();
     let admin_address = config.admin.map(|address| address.to_string()).unwrap_or_default();

@@ -167,7 +167,7 @@ counters! {
     cas_misses,
     /// Requests to compare and set whose item had changed.
     cas_badval,
-    /// Keys that were answered as misses because their server did not answer (`--on-failure degrade`).
+    /// Keys answered as misses because their server did not answer (`--on-failure degrade`) or may be stale (`--on-stale miss`).
     keys_degraded,
     /// Parts of gets that were put into the message of another one to the same server (`--join-gets`).
     gets_joined,

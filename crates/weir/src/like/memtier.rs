@@ -185,7 +185,7 @@ fn popularity(pattern: &str, given: &Given, first: u64, keys: u64) -> Result<Str
 const EVERY_REPLY: &str = "weir load verifies every reply";
 const OWN_HISTOGRAMS: &str = "histograms are in the record that --json writes";
 const NO_REDIS: &str = "this is for Redis; weir load speaks to memcached alone";
-const NO_TLS: &str = "weir load speaks no TLS; put a proxy that does between";
+const NO_TLS: &str = "not taken over; weir load has --tls, --ca, --cert and --key of its own, without --like";
 
 const KNOWN: &[Known] = &[
     taken("server", Some('s')),
@@ -329,7 +329,7 @@ mod tests {
             ("", "say --protocol=memcache_text"),
             ("--protocol=redis", "memcached's text protocol"),
             ("-P memcache_text --run-count=3", "weir-lab repeats runs"),
-            ("-P memcache_text --tls", "speaks no TLS"),
+            ("-P memcache_text --tls", "--tls, --ca, --cert and --key of its own"),
             ("-P memcache_text --key-pattern=R:S", "a run for each"),
             ("-P memcache_text --ratio=0:0", "expected SETS:GETS"),
             ("-P memcache_text --requests=allkeys", "sets every key once"),
