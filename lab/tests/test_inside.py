@@ -156,7 +156,7 @@ def test_times_in_the_proxy_over_replicas_are_drawn_where_a_study_drew_them(tmp_
 
 
 def test_times_in_the_proxy_over_servers_and_writes_are_drawn_where_a_study_drew_them(tmp_path: Path) -> None:
-    """S1's Figures 10, 11 and 14 are of its middleware; the page had the clients' times alone, and a box."""
+    """S1's Figures 10, 11 and 14 show its middleware; the page had the clients' times alone, and a box."""
     sweep = sweep_of(tmp_path / "a", "t-repl")
     wanted = ("scalability-proxy", "response-proxy", "relative-proxy")
     blocks = replication.build_replication(Task(spec("replication"), (sweep,)))
