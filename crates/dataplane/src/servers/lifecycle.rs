@@ -61,7 +61,7 @@ impl Lifecycle {
             connections: Connections::default(),
             second_opinions: SecondOpinions::default(),
             notices: Notices::default(),
-            jitter: Jitter::new(config.seed),
+            jitter: Jitter::new(config.jitter_seed),
             logins: None,
         }
     }

@@ -315,3 +315,26 @@ fn a_server_that_closes_every_connection_before_it_has_answered_is_left_alone() 
     world.turn();
     assert_eq!(world.events, [Event::Connect(slot(0))]);
 }
+
+/// All proxies had the same seed, and tried a server that all had lost at the same moments, again and again.
+#[test]
+fn dataplanes_that_lose_a_server_together_try_it_again_at_moments_of_their_own() {
+    let moments = |jitter_seed| {
+        let mut world = World::with(1, 1, Config { jitter_seed, ..Config::default() });
+        world.dataplane.handle_server_disconnected(slot(0), world.now);
+        let tried_again = |_| {
+            world.dataplane.handle_server_disconnected(slot(0), world.now);
+            world.turn();
+            world.events.clear();
+            while world.events.is_empty() {
+                world.pass(MS);
+            }
+            assert_eq!(world.events, [Event::Connect(slot(0))]);
+            world.now
+        };
+        (0..8).map(tried_again).collect::<Vec<_>>()
+    };
+    assert_eq!(moments(7), moments(7), "a world can be replayed");
+    let (one, other) = (moments(7), moments(8 << 32));
+    assert!(one.iter().zip(&other).all(|(one, other)| one != other), "{one:?} {other:?}");
+}

@@ -85,7 +85,7 @@ impl EventLoop {
         let (door, handle) = Door::new(clock, tracing.is_some(), config.settings.drain_timeout)?;
         let (now, number) = (clock.now(), making.first_thread + index);
         let (table, freshness) = (Arc::clone(&config.table), Arc::clone(&making.freshness));
-        let mut dataplane = Dataplane::sharing(config.dataplane(index), table, freshness, now);
+        let mut dataplane = Dataplane::sharing(making.dataplane(index), table, freshness, now);
         dataplane.share_budget(&making.budget);
         dataplane.handle_logins(config.logins().users(), config.logins().servers());
         let event_loop = Self {
