@@ -212,7 +212,7 @@ impl Lifecycle {
     pub(super) fn replace_connection(&mut self, slot: Slot, now: Instant) {
         self.notices.disconnect_for_good(slot);
         let lost = self.connections[slot].renew(now);
-        self.notices.tell_ended(slot, lost, Ending::Otherwise);
+        self.notices.tell_ended((slot, self.slots.own(slot)), lost, Ending::Otherwise);
         self.counters.server_renewals += 1;
         // Another process may stand at the new address.
         self.notices.tell(Happened::MayBeEmpty(slot));
@@ -482,7 +482,7 @@ impl Lifecycle {
         let backend = &self.connections[server];
         let lost = backend.pipeline().lost_messages();
         self.lose_parts(server, fault, now);
-        self.notices.tell_ended(server, lost, ending);
+        self.notices.tell_ended((server, self.slots.own(server)), lost, ending);
     }
 
     fn lose_parts(&mut self, server: Slot, fault: Fault, now: Instant) {
