@@ -223,9 +223,11 @@ impl EventLoop {
     }
 
     fn take_mail(&mut self) {
-        while let Some(batch) = self.mail.as_ref().and_then(MailRoom::receive) {
+        while self.mail.as_mut().is_some_and(MailRoom::open) {
             let now = self.read_clock();
-            batch.into_iter().for_each(|mail| self.dataplane.handle_mail(mail, now));
+            while let Some(mail) = self.mail.as_mut().and_then(MailRoom::receive) {
+                self.dataplane.handle_mail(mail, now);
+            }
         }
     }
 
