@@ -352,6 +352,12 @@ impl Counters {
         }
     }
 
+    /// The same of a request that was taken, because of keys behind its first ones.
+    pub(crate) const fn note_refusal_of_slice(&mut self) {
+        self.requests_refused += 1;
+        self.requests_refused_pool += 1;
+    }
+
     /// A client spoke another protocol.
     pub(crate) const fn note_foreign(&mut self, foreign: &Foreign) {
         self.requests += 1;
