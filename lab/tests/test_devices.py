@@ -20,9 +20,19 @@ from weir_lab.theory.fitting.devices import (
     fit_devices,
     half_of,
     twice_of,
+    with_capacity,
 )
 from weir_lab.theory.fitting.simulated import simulate_system, simulate_twice, worst_simulated
-from weir_lab.theory.queueing import Crew, Kind, Station, finite_source, jobs_in_closed, solve_closed, solve_with_crew
+from weir_lab.theory.queueing import (
+    Crew,
+    Kind,
+    Station,
+    finite_source,
+    jobs_in_closed,
+    solve_closed,
+    solve_with_crew,
+    token_bucket,
+)
 
 KEYS = [(workers, clients) for workers in LEVELS for clients in CLIENTS]
 
@@ -202,6 +212,51 @@ def test_twice_of_a_station_by_simulation_does_what_constant_times_do_and_produc
     more = simulate_twice(system, 32, WORKERS, 20_000)
     assert more.throughput_percent == pytest.approx(0.0, abs=0.5)
     assert more.fullest_then == "server uplinks"
+
+
+@pytest.mark.parametrize("quota", [0.1, 0.3, 0.5])
+def test_a_quota_holds_back_those_that_wait_for_each_other_and_no_lone_request(quota: float) -> None:
+    """S4's proxy has 0.46 of a processor. Each request took twice its time in the model, and those of 12 clients were 6 % too slow."""
+    away, service = 2e-3, 1e-4
+    with_quota = System((Device("cpu", service, quota=quota),), outside_s=away)
+    slow = System((Device("cpu", service),), outside_s=away)
+    assert with_quota.solve(1).response_s == pytest.approx(away + quota * service, rel=1e-9)
+    worst = {"quota": 0.0, "slow": 0.0}
+    for clients in (1, 2, 4, 8, 12, 16, 20, 24, 32, 48, 64, 128):
+        # A bucket of some tokens, which hold nobody back before they are used.
+        bucket = token_bucket([clients], away + quota * service, service, 2.0, 4)
+        for name, system in (("quota", with_quota), ("slow", slow)):
+            found = system.solve(clients)
+            worst[name] = max(worst[name], abs(found.throughput_per_s / float(bucket.throughput_per_s[0]) - 1.0))
+            assert found.throughput_per_s <= (1.0 + 1e-9) / service
+            assert sum(found.jobs.values()) == pytest.approx(clients, rel=1e-6)
+    assert worst["quota"] < 0.04
+    assert worst["slow"] > 0.05
+
+
+def test_more_than_one_processor_is_as_many_servers_as_the_quota_has_and_no_more() -> None:
+    system = System((Device("cpu", 1e-4, quota=1.6),), outside_s=1e-3)
+    assert system.solve(1).response_s == pytest.approx(1e-3 + 1.6e-4, rel=1e-9)
+    assert system.solve(200).throughput_per_s == pytest.approx(1e4, rel=1e-6)
+    twice = with_capacity(system, "cpu", 2.0)
+    assert twice.solve(1).response_s == pytest.approx(system.solve(1).response_s, rel=1e-9)
+    assert twice.solve(200).throughput_per_s == pytest.approx(2e4, rel=1e-6)
+
+
+def test_a_fit_with_quotas_finds_the_delay_and_predicts_light_load() -> None:
+    truth = System((Device("client", 1e-4, count=3, quota=0.1, own=True), Device("cpu", 5e-5, quota=0.46)), 1.9e-3)
+    cells = []
+    for clients in (6, 12, 24, 48, 96, 192, 384):
+        found = truth.solve(clients)
+        cells.append(SeenCell(clients, found.throughput_per_s, found.response_s, truth.devices))
+    fitted = fit_devices(cells[::2])
+    assert fitted.outside_s == pytest.approx(1.9e-3, rel=0.01)
+    for cell in cells[1::2]:
+        assert fitted.solve(cell.population, None).throughput_per_s == pytest.approx(cell.throughput_per_s, rel=0.01)
+    blind = fit_devices(
+        [replace(one, devices=tuple(replace(it, quota=1.0) for it in one.devices)) for one in cells[::2]]
+    )
+    assert blind.worst_seen > 2.0 * max(fitted.worst_seen, 0.01)
 
 
 def test_several_devices_take_turns_and_replicas_are_asked_at_once() -> None:

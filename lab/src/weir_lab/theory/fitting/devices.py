@@ -70,6 +70,8 @@ class Device:
     ``burst_s`` is how much time's worth a link that is a token bucket lets through at once after a pause: product form knows no such thing,
     a simulation with constant times does. Of devices that are its ``own`` a client always uses the same one, as that of its machine; of
     others any.
+    ``quota`` is how many processors a machine may use that has a quota: its time is kept in pieces, so that a lone request takes what it
+    costs a whole processor, ``quota`` times ``service_s``, and only those that wait for each other are held back.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Device:
     known: bool = False
     own: bool = False
     burst_s: float = 0.0
+    quota: float = 1.0
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.service_s < math.inf or self.count < 1 or self.servers < 1 or not self.visits >= 0.0:
@@ -105,11 +108,20 @@ class Device:
     def stations(self) -> list[Station]:
         """As a network has them."""
         if self.together or self.count == 1:
-            return [Station(self.name, self.service_s, self.visit_ratio, self.servers)]
-        return [
-            Station(f"{self.name} {number}", self.service_s, self.visit_ratio, self.servers)
-            for number in range(1, self.count + 1)
-        ]
+            return [self._station(self.name)]
+        return [self._station(f"{self.name} {number}") for number in range(1, self.count + 1)]
+
+    @property
+    def alone_s(self) -> float:
+        """What a request takes of one of them where nobody else is there."""
+        return self.demand_s * self.quota
+
+    def _station(self, name: str) -> Station:
+        if self.quota == 1.0 or self.servers > 1:
+            return Station(name, self.service_s, self.visit_ratio, self.servers)
+        # One request has one processor; more have what the quota is, and no more processors than they are.
+        rates = (1.0, *(min(float(jobs), self.quota) for jobs in range(2, math.ceil(self.quota) + 2)))
+        return Station(name, self.service_s * self.quota, self.visit_ratio, speedup=rates)
 
 
 @dataclass(frozen=True)
@@ -218,6 +230,14 @@ class System:
     def _solved(self, population: int, x: float, jobs: dict[str, float], utilization: dict[str, float]) -> Solved:
         together = {one.name: sum(jobs.get(station.name, 0.0) for station in one.stations()) for one in self.devices}
         delays = {name: jobs[name] for name in (OUTSIDE, INSIDE) if name in jobs}
+        # A lone request is not held back by a quota, so around the knee some per cent more than the quota would be served. No more than it
+        # allows is, and who would be elsewhere waits there.
+        fullest = min(self.devices, key=lambda one: one.capacity_per_s, default=None)
+        if fullest is not None and x > fullest.capacity_per_s:
+            share, x = fullest.capacity_per_s / x, fullest.capacity_per_s
+            together[fullest.name] += (1.0 - share) * sum(delays.values())
+            delays = {name: share * there for name, there in delays.items()}
+            utilization = {name: share * used for name, used in utilization.items()}
         return Solved(population, x, population / x - self.away_s, utilization, together | delays)
 
 
@@ -281,8 +301,8 @@ def fit_devices(cells: Sequence[SeenCell], built_s: tuple[float, float] = (0.0, 
     )  # fmt: skip
     away = max(0.0, sum(cell.away_s for cell in ordered) / len(ordered))
     crew = light.held_s if light.workers is not None else None
-    counted = sum(one.demand_s * (1 if one.together else one.count) for one in light.devices if not one.inside)
-    held = sum(one.demand_s * (1 if one.together else one.count) for one in light.devices if one.inside)
+    counted = sum(one.alone_s * (1 if one.together else one.count) for one in light.devices if not one.inside)
+    held = sum(one.alone_s * (1 if one.together else one.count) for one in light.devices if one.inside)
     rest = light.response_s - counted - (crew if crew is not None else held)
     least = built_s if light.workers is not None else (sum(built_s), 0.0)
     starts = [max(0.05 * light.response_s, rest - least[0])]
@@ -387,7 +407,8 @@ def with_capacity(system: System, station: str, times: float) -> System:
             raise ValueError("This system has no workers, so there cannot be more of them.")
         return replace(system, workers=max(1, math.ceil(system.workers * times)))
     asked = system.device(station)
-    faster = replace(asked, service_s=asked.service_s / times)
+    # What a request costs stays; of a quota there is more.
+    faster = replace(asked, service_s=asked.service_s / times, quota=asked.quota * times if asked.quota != 1.0 else 1.0)
     return replace(system, devices=tuple(faster if one is asked else one for one in system.devices))
 
 

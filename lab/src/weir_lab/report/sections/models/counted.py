@@ -101,7 +101,15 @@ def _cpus(tier: str, spent_s: float, settings: Settings, testbed: TestbedRecord)
     if known and len(known) == len(quotas):
         quota = sum(known) / len(known)
         return Device(
-            CPU_QUOTAS[tier], spent_s / share / quota, share, machines, 1, tier == "server", together, own=tier in _OWN
+            CPU_QUOTAS[tier],
+            spent_s / share / quota,
+            share,
+            machines,
+            1,
+            tier == "server",
+            together,
+            own=tier in _OWN,
+            quota=quota,
         )
     threads = {
         "client": settings.client_threads * settings.instances,
