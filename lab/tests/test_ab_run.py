@@ -133,10 +133,13 @@ def serve(client):
         behind.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         threading.Thread(target=copy, args=(behind, client), daemon=True).start()
         while data := client.recv(65536):
-            if data.startswith(b"get ") and len(clients) > 1 and first <= next(gets) <= last:
-                client.sendall(b"SERVER_ERROR planted\\r\\n")
-            else:
-                behind.sendall(data)
+            # Several requests may have come at once, each of which is to be answered.
+            for line in data.splitlines(keepends=True):
+                whole = line.startswith(b"get ") and line.endswith(b"\\n")
+                if whole and len(clients) > 1 and first <= next(gets) <= last:
+                    client.sendall(b"SERVER_ERROR planted\\r\\n")
+                else:
+                    behind.sendall(line)
         clients.discard(client)
 
 listener = socket.create_server((listen[0], int(listen[1])))
