@@ -8,7 +8,6 @@ use crate::{
     Arrivals, Intake, Taken,
     clients::bulk::{Bulk, Slicing},
     clients::gate::Gate,
-    clients::habits::Habits,
     clients::intake::Takes,
     clients::overdue::Doing,
     clients::replies::Replies,
@@ -155,10 +154,10 @@ impl Session {
 
     // ── who it is ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// Who it is and what is known of its reads, beside what it sends.
+    /// Who it is, beside what it sends.
     #[inline]
-    pub(crate) const fn gate_and_intake(&mut self) -> (&Gate, &Habits, &mut Intake) {
-        (&self.gate, &self.bulk.habits, &mut self.intake)
+    pub(crate) const fn gate_and_intake(&mut self) -> (&Gate, &mut Intake) {
+        (&self.gate, &mut self.intake)
     }
 
     /// Who it is.

@@ -11,7 +11,7 @@ use crate::{
     requests::deciding::{Deciding, END},
     requests::near_cache::{Looked, Said},
     wire::hash::hash,
-    wire::ids::{RequestKey, Slot},
+    wire::ids::RequestKey,
 };
 use weir_protocol::{Request, Retrieval};
 use weir_timing::{Instant, Operation};
@@ -90,8 +90,7 @@ impl Requests {
             return;
         }
         let end: &[u8] = if lacks_end { END } else { b"" };
-        let of = (ended.as_of(), said);
-        let is_kept = self.near_cache.keep(ended.hash, (bytes, end), of, &base.fleet.routes, now);
+        let is_kept = self.near_cache.keep(ended.hash, (bytes, end), (ended.as_of(), said), now);
         base.meter.counters().near_kept += u64::from(is_kept == Some(true));
         base.meter.counters().near_full += u64::from(is_kept == Some(false));
     }
@@ -118,8 +117,8 @@ impl Requests {
         base.recharge_copy(kept_before, self.near_written.kept_bytes());
     }
 
-    /// A connection to this server is lost: nothing of it that is kept is an answer any more.
-    pub(super) fn forget_values_of(&mut self, server: Slot) {
-        self.near_cache.lose_server(server);
+    /// Nothing that is kept is an answer any more.
+    pub(super) fn forget_values(&mut self) {
+        self.near_cache.clear();
     }
 }

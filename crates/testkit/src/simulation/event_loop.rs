@@ -49,14 +49,13 @@ impl Loop {
         table: &Arc<Table>,
         (freshness, budget): (&Arc<Freshness>, &Arc<Budget>),
     ) -> Self {
-        let seed = scenario.config.seed.wrapping_add(index as u64);
         let config = Config {
             loop_index: LoopId::from_index(index),
             loop_count: scenario.loops,
-            jitter_seed: seed,
-            seed,
+            seed: scenario.config.seed.wrapping_add(index as u64),
             ..scenario.config.clone()
         };
+        let seed = config.seed;
         let (table, now) = (Arc::clone(table), Instant::ZERO);
         // One that is alone shares its knowledge with nobody.
         let mut dataplane = match scenario.loops {
