@@ -70,8 +70,8 @@ class Device:
     ``burst_s`` is how much time's worth a link that is a token bucket lets through at once after a pause: product form knows no such thing,
     a simulation with constant times does. Of devices that are its ``own`` a client always uses the same one, as that of its machine; of
     others any.
-    ``quota`` is how many processors a machine may use that has a quota: its time is kept in pieces, so that a lone request takes what it
-    costs a whole processor, ``quota`` times ``service_s``, and only those that wait for each other are held back.
+    ``quota`` is how many processors a machine may use that has a quota. Its time is kept in pieces: a lone request takes what it costs a
+    whole processor, ``quota`` times ``service_s``. Only those that wait for each other are held back.
     """
 
     name: str
