@@ -133,7 +133,7 @@ class Known:
         return Known(think_s, power, mean, demands)
 
     @property
-    def worker(self) -> Demands | None:
+    def at_station(self) -> Demands | None:
         """Demands of the role whose processors may be the station; ``None`` where they are not known."""
         return self.demands.get(PROXY, self.demands.get(SERVERS))
 
@@ -209,8 +209,8 @@ class Form:
         first, second, own = float(parameters[0]), float(parameters[1]), parameters[2 : 2 + len(self.own)]
         beside = float(parameters[-1]) if self.times is Times.PARTLY else 0.0
         service = np.full(len(sizes), second)
-        if self.times is Times.BOTH and known.worker is not None:
-            service = slowed * known.worker.at(sizes) / second
+        if self.times is Times.BOTH and known.at_station is not None:
+            service = slowed * known.at_station.at(sizes) / second
         if self.times is Times.FITTED:
             return self._solved(sizes, known, service, own, slowed * first)
         demands = [slowed * demand.at(sizes) for demand in known.demands.values()]
@@ -232,10 +232,10 @@ class Form:
         outside = max(0.1 * light, light - service)
         if self.times is not Times.FITTED:
             outside /= sum(float(demand.at([kept[0].population])[0]) for demand in known.demands.values())
-        if self.times is Times.BOTH and known.worker is not None:
+        if self.times is Times.BOTH and known.at_station is not None:
             # As many processors as were kept busy where the load was heaviest.
             busy = np.array([one.x * known.slowed(one) for one in kept])
-            service = float((busy * known.worker.at([one.population for one in kept])).max())
+            service = float((busy * known.at_station.at([one.population for one in kept])).max())
         if self.times is not Times.PARTLY:
             return [(outside, service, *own) for own in self.starts]
         # Half of the time outside is its own, at the lightest load.
@@ -259,7 +259,7 @@ def forms(workers: int | None, known: Known) -> list[Form]:
     found = [exponential, even, batches, bucket, *several]
     if known.demands:
         found += [replace(form, times=times) for times in (Times.OUTSIDE, Times.PARTLY) for form in tuple(found)]
-    if known.worker is not None:
+    if known.at_station is not None:
         found += [replace(form, times=Times.BOTH) for form in (exponential, even, bucket)]
     return found
 
