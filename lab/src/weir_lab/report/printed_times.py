@@ -69,6 +69,8 @@ _PERCENTS = (25, 50, 75, 95)
 _MACHINES = 3
 # S1 took more clients as lasting until percentiles of the time in the proxy rose much, by eye: here by half from the fewest clients on.
 _RISE = 1.5
+# And of equals the fewest clients and threads: here throughputs that differ by less, by means.
+_ALIKE_PERCENT = 5.0
 _SUSTAINED = (50.0, 95.0)
 
 
@@ -318,6 +320,12 @@ def sustained_points(task: Task, lines: Sequence[Series]) -> list[str]:
         f"Lasting by {task.label}'s rule, that the median and the 95th percentile of the time in the proxy do not rise much, here by no "
         f"more than half from the fewest clients on: {'; '.join(said)}."
     )
+    most, choice = max(ruled, key=_rate), _choice(ruled)
+    text += (
+        f" Of these the most is {_rate_text(most)} ({most.name}). The fewest clients, and then the fewest readers, with which no more than "
+        f"{_ALIKE_PERCENT:g} % of it is lost, by means, are our choice: {count_text(choice.cell.settings.clients, 'client')} with "
+        f"{choice.name}, {_rate_text(choice)}."
+    )
     own = next((one for one in levels if one.chosen), None)
     if own is not None:
         text += (
@@ -325,6 +333,17 @@ def sustained_points(task: Task, lines: Sequence[Series]) -> list[str]:
             f"{_rate_text(own)}, and a 95th percentile {_rise(own, -1).text} times that of the fewest clients."
         )
     return [text]
+
+
+def _rate(one: _Sustained) -> float:
+    return one.cell.mean_throughput
+
+
+def _choice(ruled: Sequence[_Sustained]) -> _Sustained:
+    """Of those with about as much throughput as any, that with the fewest clients, and then the fewest readers."""
+    least = (1.0 - _ALIKE_PERCENT / 100.0) * max(map(_rate, ruled))
+    alike = [(one.cell.settings, one) for one in ruled if _rate(one) >= least]
+    return min(alike, key=lambda it: (it[0].clients, it[0].readers or 0))[1]
 
 
 def _rate_text(one: _Sustained) -> str:
@@ -337,22 +356,27 @@ def _rise(one: _Sustained, place: int) -> Value:
 
 def sustained_beside(task: Task, lines: Sequence[Series]) -> Table | None:
     """The numbers of that sentence."""
+    levels = _sustained(task, lines)
+    ruled = [one for one in levels if not one.chosen]
+    choice = _choice(ruled) if ruled else None
     rows: list[tuple[Entry, ...]] = [
         (
-            f"{task.label}'s choice" if one.chosen else "by the rule",
+            f"{task.label}'s choice" if one.chosen else "by the rule, our choice" if one is choice else "by the rule",
             one.name,
             Value(one.cell.settings.clients),
             Value(one.cell.mean_throughput, digits=0),
             *(entry for place, time in enumerate(one.times_ms) for entry in (Value(time), _rise(one, place))),
         )
-        for one in _sustained(task, lines)
+        for one in levels
     ]
     if not rows:
         return None
     return Table(
         f"{task.spec.name}-sustained",
         "How many clients last: the most with which neither the median nor the 95th percentile of the time in the proxy is more than "
-        f"{_RISE:g} times that of the fewest clients of the series, of means over runs; and the setting that {task.label} chose by eye.",
+        f"{_RISE:g} times that of the fewest clients of the series, of means over runs. Our choice: of those within {_ALIKE_PERCENT:g} % "
+        "of the most throughput the one with the fewest clients, and then readers. And the setting that "
+        f"{task.label} chose by eye.",
         (
             *("Chosen", "Series", "Clients", "X (requests/s)"),
             *(

@@ -574,11 +574,20 @@ def _figure(task: Task, sweep: SweepReadings, found: Steadiness, width_s: int) -
             else ""
         )
         + "; windows of one run are correlated, so they have no intervals."
-        + (" The standard deviation inside a window is that of the first client machine's requests." if spread else "")
+        + (_whose_deviation(sweep.cells[0].runs[0].settings.generators) if spread else "")
     )
     name = _name(sweep, width_s).removeprefix(f"{task.label.lower()}-")
     title = sweep.study.title.replace(f"windows of {sweep.study.plan.window_s} s", f"windows of {width_s} s")
     return figure(task, name, title, panels, text, [sweep])
+
+
+def _whose_deviation(generators: int) -> str:
+    if generators == 1:
+        return " The standard deviation inside a window is that of all requests."
+    return (
+        " The standard deviation inside a window is that of the requests of the first of "
+        f"{count_text(generators, 'load generator')}: of the others records keep none."
+    )
 
 
 def _merged(group: Sequence[Window], values: Sequence[float]) -> Mark:
