@@ -20,6 +20,7 @@ use nix::{
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
 use std::{
     io::{self, ErrorKind, IoSlice, IoSliceMut},
+    net::IpAddr,
     os::fd::{AsFd, AsRawFd as _, BorrowedFd},
 };
 
@@ -60,6 +61,14 @@ impl Stream {
     pub(crate) fn drop_unsent(&self) {
         if let Self::Tcp(stream) = self {
             let _ = rustix::net::sockopt::set_socket_linger(stream, Some(std::time::Duration::ZERO));
+        }
+    }
+
+    /// The address of its peer; `None` where it has none, or is gone.
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        match self {
+            Self::Tcp(stream) => Some(stream.peer_addr().ok()?.ip()),
+            Self::Unix(_) => None,
         }
     }
 

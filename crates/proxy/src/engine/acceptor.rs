@@ -326,7 +326,7 @@ impl Acceptor {
             doors.uncounted.note_too_many();
             return entrance.refuse(stream);
         };
-        let tls = entrance.inbound.as_ref().map(|inbound| inbound.begin());
+        let tls = entrance.inbound.as_ref().map(|inbound| inbound.begin(stream.address()));
         if matches!(tls, Some(None)) {
             entrance.counts.note_refused();
             return doors.uncounted.note_no_handshake();

@@ -122,8 +122,8 @@ settings! {
         /// How long a client may take from its connection to the end of its TLS handshake before it is disconnected. Raise it for
         /// clients on slow links
         tls_handshake_timeout: Time { heading: TLS, default: "10s", least: "1ms", why: "no client could connect", engines: EVENT },
-        /// How many TLS handshakes of clients may be under way at once, over all loops; more are closed. Raise it where more
-        /// clients than that connect at once
+        /// How many TLS handshakes of clients may be under way at once, over all loops; more are closed. One address may have as
+        /// many as are free then, alone half of them. Raise it where more clients connect at once
         tls_handshakes: Number<usize> { heading: TLS, default: "2048", least: "1", why: "no client could connect", engines: EVENT },
         /// Speak TLS to servers, whose names are verified. Turn it on where the network between proxy and servers is not yours
         /// alone (docs/operate/tls.md)

@@ -382,7 +382,7 @@ fn towards_client(kind: Kind) -> (Connection, Box<Session>) {
         .with_no_client_auth();
     let name = ServerName::try_from("localhost").expect("it is a name");
     let peer = ClientConnection::new(Arc::new(config), name).expect("the terms are good");
-    let session = if kind.demands { DEMANDING.begin() } else { OPEN.begin() };
+    let session = if kind.demands { DEMANDING.begin(None) } else { OPEN.begin(None) };
     (peer.into(), session.expect("there is a place"))
 }
 

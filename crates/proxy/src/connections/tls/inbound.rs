@@ -5,32 +5,26 @@
 //!                        │ begin: Session, if there is a place for a handshake
 //! ```
 //!
-//! [`Inbound`] owns what sessions begin with, and the count of handshakes under way over all loops. Tickets of sessions are encrypted with
+//! [`Inbound`] owns what sessions begin with, and the places of handshakes (`handshake_places.rs`). Tickets of sessions are encrypted with
 //! keys of its own, so a client can resume a session at any loop. New terms have new keys: a ticket stands for a certificate that the client
 //! showed, and that may be the one that is trusted no more.
 
 use crate::connections::tls::{
     files::{Named, TlsError},
+    handshake_places::HandshakePlaces,
     session::Session,
 };
 use rustls::{ServerConfig, ServerConnection, crypto::ring, server::WebPkiClientVerifier};
 use std::{
     fmt,
-    sync::{
-        Arc, PoisonError, RwLock,
-        atomic::{AtomicUsize, Ordering},
-    },
+    net::IpAddr,
+    sync::{Arc, PoisonError, RwLock},
 };
 
 pub(crate) struct Inbound {
     terms: RwLock<Arc<ServerConfig>>,
-    under_way: Arc<AtomicUsize>,
-    handshakes_max: usize,
+    places: Arc<HandshakePlaces>,
 }
-
-/// One handshake's place among those under way, until it is dropped.
-#[derive(Debug)]
-pub(crate) struct HandshakePlace(Arc<AtomicUsize>);
 
 impl Inbound {
     /// With the chain and the key of these files; `authorities`: those who sign what clients have to show, if they have to.
@@ -41,14 +35,12 @@ impl Inbound {
         handshakes_max: usize,
     ) -> Result<Self, TlsError> {
         let terms = RwLock::new(Arc::new(server_terms(chain, key, authorities)?));
-        Ok(Self { terms, under_way: Arc::default(), handshakes_max })
+        Ok(Self { terms, places: HandshakePlaces::new(handshakes_max) })
     }
 
-    /// A session for a client that has connected; `None` if too many handshakes are under way.
-    pub(crate) fn begin(&self) -> Option<Box<Session>> {
-        let enter = |taken| (taken < self.handshakes_max).then_some(taken + 1);
-        self.under_way.fetch_update(Ordering::Relaxed, Ordering::Relaxed, enter).ok()?;
-        let place = HandshakePlace(Arc::clone(&self.under_way));
+    /// A session for a client that has connected from this address, if it has one; `None` if too many handshakes are under way.
+    pub(crate) fn begin(&self, address: Option<IpAddr>) -> Option<Box<Session>> {
+        let place = self.places.enter(address)?;
         let terms = Arc::clone(&self.terms.read().unwrap_or_else(PoisonError::into_inner));
         let connection = ServerConnection::new(terms).ok()?;
         Some(Box::new(Session::of_client(connection, place)))
@@ -64,16 +56,7 @@ impl Inbound {
 impl fmt::Debug for Inbound {
     /// Not the terms: they have a key.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Inbound")
-            .field("handshakes_max", &self.handshakes_max)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Drop for HandshakePlace {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        formatter.debug_struct("Inbound").field("places", &self.places).finish_non_exhaustive()
     }
 }
 

@@ -9,7 +9,8 @@
 //! | file | holds |
 //! |---|---|
 //! | `files` | certificates and keys as files have them |
-//! | `inbound` | what a listener speaks, and how many handshakes are under way |
+//! | `inbound` | what a listener speaks |
+//! | `handshake_places` | how many handshakes are under way, and of whom |
 //! | `outbound` | what a server is spoken to in |
 //! | `outbounds` | which of a table's servers are spoken to in that |
 //! | `session` | one connection: its handshake, its records, its end |
@@ -25,6 +26,7 @@ mod certificate_names;
 mod files;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod handshake_places;
 mod inbound;
 pub(crate) mod line;
 pub(crate) mod news;

@@ -19,7 +19,7 @@ use crate::connections::{
     sockets::{self, Stream},
     tls::{
         certificate_names::certificate_names,
-        inbound::HandshakePlace,
+        handshake_places::HandshakePlace,
         news::{Failure, News},
         records::{RECORD_BYTES_MAX, Records},
     },

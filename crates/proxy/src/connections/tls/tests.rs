@@ -69,7 +69,7 @@ impl Pair {
             client,
             socket,
             stream: Stream::Unix(mio::net::UnixStream::from_std(ours)),
-            session: inbound.begin().expect("there is a place"),
+            session: inbound.begin(None).expect("there is a place"),
             scratch: vec![0; 256 << 10],
             wrong: None,
             sent: 0,
@@ -374,7 +374,7 @@ fn an_end_is_said_or_not_and_what_is_broken_is_neither() {
 fn a_handshake_has_a_place_and_an_end() {
     let inbound = inbound(true, 1);
     let mut pair = Pair::new(&inbound, BOTH);
-    assert!(inbound.begin().is_none(), "one is under way");
+    assert!(inbound.begin(None).is_none(), "one is under way");
     // The beginning of a message of a megabyte.
     let long = [&[0x16, 3, 1, 0x40, 0, 1, 0x10, 0, 0][..], &[0; 0x3ffc][..]].concat();
     let sent = (0..5).find_map(|_| {
@@ -391,7 +391,7 @@ fn a_handshake_has_a_place_and_an_end() {
     });
     assert_eq!((over, pair.news.as_slice()), (Some(Over::Broken), &[News::Failed(Failure::Certificate)][..]));
     assert_eq!(heard, Some(rustls::Error::AlertReceived(rustls::AlertDescription::CertificateRequired)));
-    assert!(inbound.begin().is_some());
+    assert!(inbound.begin(None).is_some());
 }
 
 #[test]
@@ -422,7 +422,7 @@ fn a_server_is_verified_and_what_is_encrypted_for_it_counts_as_sent() {
             socket.set_nonblocking(true).expect("a socket");
             Stream::Unix(mio::net::UnixStream::from_std(socket))
         });
-        let mut server = inbound.begin().expect("there is a place");
+        let mut server = inbound.begin(None).expect("there is a place");
         let mut client = outbound(name).begin(&somewhere).expect("it has a name");
         let mut scratch = vec![0; 256 << 10];
         let shaken = (0..8).map(|_| {

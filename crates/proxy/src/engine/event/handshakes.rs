@@ -4,7 +4,7 @@
 //! a key exchange, as much as tens to hundreds of requests (docs/operate/tls.md). So a turn takes [`STEPS_PER_TURN`] of them, and those
 //! behind wait for the next turn, in their order: others are served in between.
 //!
-//! [`Handshakes`] owns the list of those under way, by the time at which they are over. As many may be in it as `--tls-handshakes` says.
+//! [`Handshakes`] owns the list of those under way, by the time at which they are over. As many may be in those of all loops as `--tls-handshakes` says.
 
 use crate::config::nanos;
 use std::{collections::VecDeque, time::Duration};
