@@ -7,7 +7,7 @@ use crate::{
     Config, Fault, Mutation, ReadPolicy, meter::report::ServerReport, meter::server_window::ServerWindow,
     replication::freshness::Freshness, replication::readers::Readers, replication::replica::Replicas,
     routes::Routes, routes::placement_cache::PlacementCache, servers::Servers, servers::deadlines::sooner,
-    wire::ids::Slot, wire::tagged::Tagged, wire::version::Version,
+    wire::ids::Slot, wire::tagged::Tagged, wire::version::Lowest, wire::version::Version,
 };
 use std::{mem, sync::Arc};
 use weir_protocol::{Expected, Reply, Status};
@@ -33,6 +33,8 @@ pub(crate) struct Fleet {
     pub(crate) replicas: Replicas,
     /// Reads that chose among replicas, or that were asked of another than the first.
     turn: usize,
+    /// What clients are told of `routes`' servers.
+    lowest_version: Lowest,
 }
 
 impl Fleet {
@@ -48,6 +50,7 @@ impl Fleet {
             routes,
             replicas: Replicas::new(&config, freshness),
             turn: 0,
+            lowest_version: Lowest::default(),
             config,
         }
     }
@@ -81,6 +84,7 @@ impl Fleet {
             self.placement_cache.empty(routes.is_any_by_md5());
         }
         let former = mem::replace(&mut self.routes, routes);
+        self.lowest_version = Lowest::default();
         let is_first = former.servers().is_empty();
         self.generation += 1;
         self.former.push(former);
@@ -188,6 +192,14 @@ impl Fleet {
     #[cold]
     pub(crate) fn lowest_version(&self) -> Option<Version> {
         self.replicas.freshness().versions.lowest(self.names())
+    }
+
+    /// The same for a client that may ask again at once.
+    pub(crate) fn lowest_version_again(&mut self) -> Option<&Version> {
+        let mut lowest = mem::take(&mut self.lowest_version);
+        lowest.get(&self.replicas.freshness().versions, self.names());
+        self.lowest_version = lowest;
+        self.lowest_version.version()
     }
 
     fn names(&self) -> impl Iterator<Item = &str> + Clone {

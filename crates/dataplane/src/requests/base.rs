@@ -226,12 +226,9 @@ impl Base {
 
     /// The reply to `version`.
     #[cold]
-    pub(crate) fn version_reply(&self) -> Vec<u8> {
-        match self.fleet.lowest_version() {
-            Some(version) => format!("VERSION {version}\r\n"),
-            None => format!("VERSION {}\r\n", self.fleet.config.version),
-        }
-        .into_bytes()
+    pub(crate) fn version_reply(&mut self) -> Vec<u8> {
+        let reply = self.fleet.lowest_version_again().map(|version| format!("VERSION {version}\r\n"));
+        reply.unwrap_or_else(|| format!("VERSION {}\r\n", self.fleet.config.version)).into_bytes()
     }
 }
 

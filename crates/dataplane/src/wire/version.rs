@@ -9,7 +9,10 @@
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 /// A server's version: what it says, and the numbers by which versions are compared.
@@ -46,9 +49,41 @@ impl fmt::Display for Version {
 }
 
 /// What servers have reported to all dataplanes of a process, by the servers' names. The lock is taken when a connection was made, and when
-/// a client asks.
+/// a client is the first to ask since then.
 #[derive(Debug, Default)]
-pub(crate) struct Versions(Mutex<HashMap<Box<str>, Version>>);
+pub(crate) struct Versions {
+    by_name: Mutex<HashMap<Box<str>, Version>>,
+    /// How many there were. Raised after each.
+    reports: AtomicU64,
+}
+
+/// The lowest version of one table's servers, for as long as no server reports one. Clients may ask for it as fast as they like, and there may
+/// be thousands of servers.
+#[derive(Debug, Default)]
+pub(crate) struct Lowest {
+    /// How many reports there had been when it was looked for.
+    reports: Option<u64>,
+    version: Option<Version>,
+}
+
+impl Lowest {
+    pub(crate) fn get<'a>(
+        &mut self,
+        versions: &Versions,
+        named: impl Iterator<Item = &'a str>,
+    ) -> Option<&Version> {
+        let reports = versions.reports.load(Ordering::Acquire);
+        if self.reports != Some(reports) {
+            *self = Self { reports: Some(reports), version: versions.lowest(named) };
+        }
+        self.version()
+    }
+
+    /// What was found last.
+    pub(crate) fn version(&self) -> Option<&Version> {
+        self.version.as_ref()
+    }
+}
 
 impl Versions {
     /// A server has reported its version; `named` are those of the table in force.
@@ -58,7 +93,7 @@ impl Versions {
         version: Version,
         named: impl Iterator<Item = &'a str> + Clone,
     ) {
-        let mut versions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut versions = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
         versions.insert(name.into(), version);
         // Reloads leave names behind.
         if versions.len() > 2 * named.clone().count() {
@@ -70,10 +105,12 @@ impl Versions {
             }
             *versions = kept;
         }
+        drop(versions);
+        self.reports.fetch_add(1, Ordering::Release);
     }
 
     pub(crate) fn lowest<'a>(&self, named: impl Iterator<Item = &'a str>) -> Option<Version> {
-        let versions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let versions = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
         named.filter_map(|name| versions.get(name)).min().cloned()
     }
 }
@@ -111,6 +148,25 @@ mod tests {
         assert_eq!(versions.lowest(["e"].into_iter()), None);
         versions.note("a", version("1.6.31").expect("one"), ["a"].into_iter());
         assert_eq!(versions.lowest(old.into_iter()), version("1.6.31"));
+    }
+
+    /// A client that sent `version` again and again had all servers looked up each time, under a lock that all loops share.
+    #[test]
+    fn servers_are_looked_up_once_for_all_who_ask_until_one_reports() {
+        let (versions, mut lowest) = (Versions::default(), Lowest::default());
+        let ask = |lowest: &mut Lowest, versions: &Versions| {
+            let mut count = 0;
+            let named = ["a", "b", "c"].into_iter().inspect(|_| count += 1);
+            let found = lowest.get(versions, named).cloned();
+            (found, count)
+        };
+        assert_eq!(ask(&mut lowest, &versions), (None, 3));
+        assert_eq!(ask(&mut lowest, &versions), (None, 0));
+        for text in ["1.6.18", "1.6.9"] {
+            versions.note("b", version(text).expect("one"), ["a", "b", "c"].into_iter());
+            assert_eq!(ask(&mut lowest, &versions), (version(text), 3));
+            assert_eq!(ask(&mut lowest, &versions), (version(text), 0));
+        }
     }
 
     #[test]

@@ -99,6 +99,8 @@ fn version_is_the_lowest_of_those_that_servers_have_reported() {
         world.server_says(server, says);
         assert_eq!(version(&mut world), lowest);
     }
+    world.reload(router(&["s:1", "s:3"], 1));
+    assert_eq!(version(&mut world), "VERSION 1.6.31\r\n", "who had the lowest has left");
 }
 
 /// Ends the connection that the server has, and makes the next one when it is due. Returns what the driver was asked for.
