@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use weir_proxy::{ConfigError, Layer, ListenRow, NAMES_WAIT_MAX, SystemResolver, unresolved};
+use weir_proxy::{ConfigError, Layer, ListenRow, NAMES_WAIT_MAX, unresolved};
 
 use crate::config_file::{self, Config};
 use crate::pool::{self, Pool};
@@ -93,7 +93,7 @@ impl CheckArgs {
         };
         warnings.extend(unheeded.iter().map(|it| format!("{}: {it}", self.file.display())));
         let wait_max = (!self.resolve).then_some(NAMES_WAIT_MAX);
-        for error in unresolved(&config.table, &SystemResolver, wait_max) {
+        for error in unresolved(&config.table, &config.resolver, wait_max) {
             if self.resolve {
                 return Err(format!("{}: {error}", self.file.display()).into());
             }

@@ -8,7 +8,7 @@ use crate::{
     config::{groups::Groups, settings::Settings},
     connections::names,
     process::clock,
-    reload::resolver::NameCounts,
+    reload::resolver::{LookedUp, NameCounts},
 };
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -30,6 +30,8 @@ pub(super) enum Ask {
     Reload(oneshot::Sender<Reloaded>),
     /// Look this name up.
     LookUp(Endpoint),
+    /// A name was looked up.
+    LookedUp(LookedUp),
     /// Something was left in the handle.
     Wake,
 }
@@ -122,6 +124,12 @@ impl ResolverHandle {
         if names::is_name(endpoint) && self.asks.try_send(Ask::LookUp(endpoint.clone())).is_err() {
             self.counts.note_refused();
         }
+    }
+
+    /// A name was looked up. Waits until that can be said.
+    pub(super) fn hand_over(&self, looked_up: LookedUp) {
+        // The proxy may have ended.
+        let _ = self.asks.send(Ask::LookedUp(looked_up));
     }
 
     pub(crate) fn counts(&self) -> &NameCounts {

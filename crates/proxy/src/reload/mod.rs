@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   SIGHUP, POST /reload ─▶ reloader: read, check, look up new names ─▶ every loop takes the table ─▶ answered
-//!   a loop reconnects, or the period is over ─▶ resolver: one name after the other ─▶ every loop gets the new addresses
+//!   a loop reconnects, or the period is over ─▶ resolver: a thread for each name ─▶ every loop gets the new addresses
 //! ```
 //!
 //! | file | holds |
@@ -12,8 +12,8 @@
 //! | `resolver` | owns the addresses of names, and when each is looked up again |
 //! | `thread` | the thread that both work on |
 //!
-//! This thread alone waits for files and for names. Between two names it looks for something more urgent, so a reload waits for one
-//! lookup at most.
+//! This thread alone waits for files. It waits for names that a reload brings, for some seconds at most; for all others threads wait that end
+//! with the answer.
 
 pub(crate) mod handle;
 #[cfg(test)]

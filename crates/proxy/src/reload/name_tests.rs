@@ -5,7 +5,7 @@ use crate::{
     connections::{
         client_limit::{Admitted, ClientLimit},
         descriptors::Descriptors,
-        names::AddressBook,
+        names::{AddressBook, LOOK_UPS_MAX},
         sockets::Stream,
     },
     engine::{
@@ -29,7 +29,7 @@ use std::{
     io::{self, BufRead as _, BufReader, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
     sync::{
-        Arc, Mutex,
+        Arc, Condvar, Mutex,
         atomic::{AtomicUsize, Ordering},
         mpsc::sync_channel,
     },
@@ -401,25 +401,93 @@ fn a_reload_with_a_name_that_nobody_knows_is_taken_and_that_server_is_down() {
     assert_eq!(proxy.shown(), [format!("unknown: {unknown}")]);
 }
 
-/// No name is looked up any more when names have taken all the time that there is: the proxy starts.
-#[test]
-fn names_that_take_long_do_not_hold_up_the_start() {
-    struct Slow(AtomicUsize);
-    impl Resolve for Slow {
-        fn resolve(&self, _host: &str, _port: u16) -> io::Result<Vec<SocketAddr>> {
-            self.0.fetch_add(1, Ordering::Relaxed);
-            Err(io::Error::other("no name server answers"))
-        }
+/// For names of `dead.test` no name server answers, as long as it says so: whoever asks waits.
+#[derive(Default)]
+struct Zones {
+    is_dead: Mutex<bool>,
+    alive: Condvar,
+    waiting: AtomicUsize,
+    /// What all other names stand for.
+    others: Answers,
+}
+
+impl Zones {
+    fn become_dead(&self, is_dead: bool) {
+        *self.is_dead.lock().expect("no test panicked with it") = is_dead;
+        self.alive.notify_all();
     }
-    let slow = Slow(AtomicUsize::new(0));
-    let servers =
-        ["a.test:1", "b.test:1", "127.0.0.1:1", "c.test:1"].map(|text| text.parse().expect("a server"));
-    let may_go_on = || slow.0.load(Ordering::Relaxed) < 2;
-    let (book, unresolved) = AddressBook::of(&servers, &AddressBook::default(), &slow, &may_go_on);
-    assert_eq!((slow.0.load(Ordering::Relaxed), unresolved.len()), (2, 3));
-    assert!(unresolved[2].to_string().contains("other names took all the time"), "{}", unresolved[2]);
-    assert_eq!(book.addresses(&servers[2].endpoint).len(), 1, "an address needs no time");
-    assert_eq!(book.names().count(), 3, "the others are looked up with the next period");
+}
+
+impl Resolve for Zones {
+    fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        if !host.ends_with(".dead.test") {
+            return self.others.resolve(host, port);
+        }
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let guard = self.is_dead.lock().expect("no test panicked with it");
+        drop(self.alive.wait_while(guard, |is_dead| *is_dead).expect("no test panicked with it"));
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        Err(io::Error::other("no name server answers"))
+    }
+}
+
+/// One name that took its time was all that was looked up at the start: the servers of all others were down.
+#[test]
+fn names_that_take_long_do_not_hold_up_the_start_and_the_others_are_found() {
+    let zones = Arc::new(Zones::default());
+    zones.others.become_now(&[nobody()]);
+    zones.become_dead(true);
+    let servers = ["a.dead.test:1", "cache.test:1", "127.0.0.1:1", "b.dead.test:1"]
+        .map(|text| text.parse::<Server>().expect("a server"));
+    let resolver: Arc<dyn Resolve> = Arc::<Zones>::clone(&zones);
+    let wait_max = Some(Duration::from_secs(1));
+    let (book, unresolved) = AddressBook::of(&servers, &AddressBook::default(), &resolver, wait_max);
+    zones.become_dead(false);
+    let told: Vec<_> = unresolved.iter().map(ToString::to_string).collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    for (line, server) in told.iter().zip(["a.dead.test:1", "b.dead.test:1"]) {
+        assert!(line.starts_with(&format!("server {server} cannot be resolved: no answer within")), "{line}");
+    }
+    assert!([1, 2].iter().all(|&place: &usize| book.addresses(&servers[place].endpoint).len() == 1));
+    assert_eq!(book.names().count(), 3, "those without an address are looked up again");
+}
+
+/// Names were looked up one after the other. Where a zone had no name server left, each of its names took seconds, and a server of another
+/// zone that had moved was not found meanwhile.
+#[test]
+fn names_for_which_no_name_server_answers_hold_up_no_others() {
+    let (old, new) = (server('A'), server('B'));
+    let zones = Arc::new(Zones::default());
+    zones.others.become_now(&[old]);
+    let mut servers = vec!["cache.test:1".to_owned()];
+    servers.extend((0..2 * LOOK_UPS_MAX).map(|number| format!("s{number}.dead.test:1")));
+    let servers: Vec<&str> = servers.iter().map(String::as_str).collect();
+    let mut config = config_for(table(&servers), Answers::are(&[]), &[]);
+    config.resolver = Arc::<Zones>::clone(&zones);
+    // They were not found the last time.
+    let mut proxy = Proxy::start(&config);
+    let router = config.table.pools()[0].router();
+    let key = (0..).map(|number| format!("k{number}")).find(|key| router.primary(key.as_bytes()) == 0);
+    let key = key.expect("some key is its");
+    zones.become_dead(true);
+    let began = Clock::start();
+    let waits = |what: &str| {
+        assert!(began.now().as_nanos() < WAIT_MAX.as_nanos() as u64, "{what}");
+        thread::yield_now();
+    };
+    while zones.waiting.load(Ordering::SeqCst) < LOOK_UPS_MAX / 2 {
+        waits("they are looked up again");
+    }
+    zones.others.become_now(&[new]);
+    loop {
+        let line = proxy.first_line(&key);
+        if line.starts_with("VALUE ") && proxy.answer_after_its_first_line() == "B" {
+            break;
+        }
+        waits("the other one is found where it is now");
+    }
+    assert_eq!(zones.waiting.load(Ordering::SeqCst), LOOK_UPS_MAX / 2, "they have half of the threads");
+    zones.become_dead(false);
 }
 
 #[test]

@@ -62,14 +62,20 @@ impl ReloadThread {
     /// Serves as long as there are loops; these are those of each group.
     pub(crate) fn run(mut self, loops: &[Vec<LoopHandle>]) -> io::Result<()> {
         loop {
+            self.resolver.begin_due(&self.resolver_handle);
             match self.asks.recv_timeout(self.resolver.wait_max()) {
                 Ok(Ask::Reload(answer)) => {
                     // Whoever asked may have stopped waiting.
                     let _ = answer.send(self.reloader.reload(&mut self.resolver, loops)?);
                 }
                 Ok(Ask::LookUp(endpoint)) => self.resolver.note_due(endpoint),
+                Ok(Ask::LookedUp(name)) => {
+                    if let Some(book) = self.resolver.take_found(name) {
+                        hand_out(&book, loops)?;
+                    }
+                }
                 Ok(Ask::Wake) => {}
-                Err(RecvTimeoutError::Timeout) => self.look_up_next(loops)?,
+                Err(RecvTimeoutError::Timeout) => self.resolver.begin_period(),
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
             if self.handle.take_wanted() {
@@ -78,9 +84,8 @@ impl ReloadThread {
             }
         }
     }
+}
 
-    fn look_up_next(&mut self, loops: &[Vec<LoopHandle>]) -> io::Result<()> {
-        let Some(book) = self.resolver.look_up_next() else { return Ok(()) };
-        loops.iter().flatten().try_for_each(|handle| handle.send(Message::Addresses(Arc::clone(&book))))
-    }
+fn hand_out(book: &Arc<AddressBook>, loops: &[Vec<LoopHandle>]) -> io::Result<()> {
+    loops.iter().flatten().try_for_each(|handle| handle.send(Message::Addresses(Arc::clone(book))))
 }
