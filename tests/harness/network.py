@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,22 @@ def flows_to(server: Address) -> list[int]:
         if int(remote.partition(":")[2], 16) == server.port and state == "01":
             ports.append(int(local.partition(":")[2], 16))
     return sorted(ports)
+
+
+def busiest_flow_to(server: Address, until: Callable[[], None]) -> int:
+    """The local port of the connection over which most is sent to a server until this returns."""
+    before = _sent_to(server)
+    until()
+    sent = {port: count - before.get(port, 0) for port, count in _sent_to(server).items()}
+    return max(sent, key=lambda port: sent[port])
+
+
+def _sent_to(server: Address) -> dict[int, int]:
+    """By the local port of each connection to a server: the bytes that the server's kernel has acknowledged."""
+    words = ("-Hnti", "state", "established", "dst", str(server))
+    lines = subprocess.run([program("ss"), *words], check=True, capture_output=True, text=True).stdout
+    found = re.findall(r":(\d+)\s+\S+:\d+ .*?(?:bytes_acked:(\d+))", lines.replace("\n\t", " "))
+    return {int(port): int(count) for port, count in found}
 
 
 def swallow(port: int, server: Address) -> None:
