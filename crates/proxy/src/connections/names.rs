@@ -7,14 +7,15 @@
 //! A name without an address is in the book with none. Its server cannot be connected to, and is down until the name has one. Where keys
 //! go depends on names alone, never on this book.
 
-use crate::{config::nanos, process::clock::Clock};
+use crate::{
+    config::nanos,
+    process::{clock::Clock, threads},
+};
 use std::{
     collections::HashMap,
     io,
     net::{IpAddr, SocketAddr, ToSocketAddrs},
-    panic::{self, AssertUnwindSafe},
     sync::{Arc, mpsc::channel},
-    thread,
     time::Duration,
 };
 use weir_routing::{Endpoint, Server, Table};
@@ -191,12 +192,11 @@ pub(crate) fn begin_look_up(
     resolver: &Arc<dyn Resolve>,
     hand_over: impl FnOnce(Endpoint, Found) + Send + 'static,
 ) -> io::Result<()> {
-    let (name, resolver) = (name.clone(), Arc::clone(resolver));
-    let work = move || {
-        let found = panic::catch_unwind(AssertUnwindSafe(|| look_up(&name, &*resolver)));
-        hand_over(name, found.unwrap_or_else(|_| Err(io::Error::other("its look-up has panicked"))));
-    };
-    thread::Builder::new().name("weir-name".into()).spawn(work).map(drop)
+    let (asked, resolver, name) = (name.clone(), Arc::clone(resolver), name.clone());
+    let work = move || look_up(&asked, &*resolver);
+    threads::begin("weir-name", work, move |found| {
+        hand_over(name, found.unwrap_or_else(|| Err(io::Error::other("its look-up has panicked"))));
+    })
 }
 
 fn look_up(name: &Endpoint, resolver: &dyn Resolve) -> Found {

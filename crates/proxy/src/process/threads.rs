@@ -81,6 +81,17 @@ fn spawn(
         .map_err(|source| RunError::System { what: "start a thread", source })
 }
 
+/// Starts a thread that ends with this work, and is waited for by nobody. Whoever starts it is told what came of the work: `hand_over` gets it,
+/// or `None` where it has panicked. The error: there is no such thread.
+pub(crate) fn begin<T>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+    hand_over: impl FnOnce(Option<T>) + Send + 'static,
+) -> io::Result<()> {
+    let thread = move || hand_over(panic::catch_unwind(AssertUnwindSafe(work)).ok());
+    thread::Builder::new().name(name.into()).spawn(thread).map(drop)
+}
+
 /// Waits until a thread has ended.
 pub(crate) fn join(thread: LoopThread) -> Result<(), RunError> {
     let name = thread.thread().name().unwrap_or_default().to_owned();
@@ -132,6 +143,17 @@ mod tests {
         assert!(has_come);
         assert_eq!(error, "thread weir-test has ended: no more descriptors");
         assert_eq!(check(|| Ok(())), (false, String::new()));
+    }
+
+    #[test]
+    fn what_comes_of_a_thread_that_nobody_waits_for_is_handed_over() {
+        let (sender, receiver) = mpsc::channel();
+        for is_lucky in [true, false] {
+            let sender = sender.clone();
+            let work = move || if is_lucky { 7 } else { panic!("out of luck") };
+            begin("weir-test", work, move |found| sender.send(found).expect("heard")).expect("a thread");
+            assert_eq!(receiver.recv(), Ok(is_lucky.then_some(7)));
+        }
     }
 
     #[test]
