@@ -317,8 +317,8 @@ impl Clients {
             counters.requests_refused_memory += u64::from(!is_admitted);
             is_admitted
         };
-        let (gate, intake) = session.gate_and_intake();
-        let parsed = intake.look_and_judge(rest, admits, |parsed| gate.judge(parsed, routes));
+        let (gate, habits, intake) = session.gate_and_intake();
+        let parsed = intake.look_and_judge(rest, admits, |parsed| gate.judge(parsed, routes, habits));
         if let Parsed::Incomplete { .. } = parsed {
             return None;
         }

@@ -136,7 +136,10 @@ with_defaults! {
         pub hot_keys: usize = 256,
         /// One of this many requests is looked at for that, at random.
         pub hot_keys_one_in: u64 = 64,
-        /// Seed of the jitter in those pauses, of what [`Multiget::Auto`] explores, and of the requests that are looked at for hot keys.
+        /// Seed of the jitter in the pauses between attempts to connect. Dataplanes with the same one try a server that all have lost at the
+        /// same moments.
+        pub jitter_seed: u64 = 1,
+        /// Seed of what [`Multiget::Auto`] explores, and of the requests that are looked at for hot keys.
         pub seed: u64 = 1,
         /// What `version` is answered before any server has reported its own (`version.rs`). Clients read the number at its front to learn
         /// which commands they may use, so it begins with the version of memcached whose answers Weir gives. Nothing stands behind it,

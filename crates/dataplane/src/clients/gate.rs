@@ -9,15 +9,19 @@
 //! [`Gate`] owns that of one session. It is asked about each request of somebody who may not do everything ([`Gate::judge`]), before
 //! anything is done for it, and hands it back or answers it in its place. Where keys belong is asked of the routes in force: a prefix that
 //! leads to another pool from now on is judged so at once.
+//!
+//! A read may name a million keys. Of one that is carried out in slices (`requests/bulk_reads.rs`) the first are judged before it is taken,
+//! and the others slice by slice, before they are asked for ([`Gate::refusal_of_slice`]).
 
 use crate::{
+    clients::habits::{Habits, SLICE_KEYS_MAX},
     clients::users::{User, Users},
     routes::Routes,
     wire::key::WireKey,
     wire::stats::StatsTopic,
 };
 use std::sync::Arc;
-use weir_protocol::{Parsed, Refusal, Request, Storage, StorageVerb, login_words};
+use weir_protocol::{Parsed, Refusal, Request, Retrieval, RetrievalVerb, Storage, StorageVerb, login_words};
 use weir_timing::Instant;
 
 /// Whether a client must log in, where there are users.
@@ -68,8 +72,8 @@ impl Gate {
         }
     }
 
-    /// What is found at the front of a session's bytes, or the refusal in its place.
-    pub(crate) fn judge<'a>(&self, parsed: Parsed<'a>, routes: &Routes) -> Parsed<'a> {
+    /// What is found at the front of a session's bytes, or the refusal in its place. `habits` say which reads are carried out in slices.
+    pub(crate) fn judge<'a>(&self, parsed: Parsed<'a>, routes: &Routes, habits: &Habits) -> Parsed<'a> {
         let Some(user) = self.user() else { return parsed };
         if let Parsed::Request { request: Request::Storage(storage), len } = &parsed
             && let Some((name, password)) = self.login(storage)
@@ -78,7 +82,8 @@ impl Gate {
             return Parsed::Login { name, password, len: *len };
         }
         match parsed {
-            Parsed::Request { request, len } => match refusal(user, &request, routes) {
+            Parsed::Request { request, len } => match refusal(user, &without_slices(request, habits), routes)
+            {
                 Some(refusal) => Parsed::Refused { refusal, silent: request.noreply(), len },
                 None => parsed,
             },
@@ -97,11 +102,29 @@ impl Gate {
 }
 
 impl Gate {
+    /// Why a user may not have the keys of this slice of a read, if he may not.
+    pub(crate) fn refusal_of_slice(&self, slice: Retrieval<'_>, routes: &Routes) -> Option<Refusal> {
+        self.user().and_then(|user| refusal(user, &Request::Retrieval(slice), routes))
+    }
+
     /// The name and the password that a client says which need not, if they are somebody's.
     fn login<'a>(&self, storage: &Storage<'a>) -> Option<(&'a [u8], &'a [u8])> {
         let Self::Shown(_, users) = self else { return None };
         let words = login_words(storage.value).filter(|_| storage.verb == StorageVerb::Set);
         words.filter(|(name, password)| users.with_password(name, password).is_some())
+    }
+}
+
+/// A read that is carried out in slices, as if it had no more keys than its first slice may have. Any other request.
+fn without_slices<'a>(request: Request<'a>, habits: &Habits) -> Request<'a> {
+    match request {
+        Request::Retrieval(read)
+            if matches!(read.verb, RetrievalVerb::Get | RetrievalVerb::Gets)
+                && habits.slices(read.key_count()) =>
+        {
+            Request::Retrieval(read.split(SLICE_KEYS_MAX).0)
+        }
+        request => request,
     }
 }
 

@@ -15,7 +15,7 @@ const CARE_SHARE: usize = 8;
 const NEW_SLICE_KEYS: usize = 16;
 
 /// A slice has no more keys than this, however little they bring: each is planned, hashed and written in one turn, while others wait.
-const SLICE_KEYS_MAX: usize = 4096;
+pub(crate) const SLICE_KEYS_MAX: usize = 4096;
 
 /// If a slice has brought less than expected, each of its keys halves what is expected, at most this many of them.
 const HALVINGS_MAX: usize = 3;
@@ -109,6 +109,11 @@ impl Habits {
         if self.bytes_per_key <= self.slice_bytes / NEW_SLICE_KEYS {
             self.requests_max = (2 * self.requests_max).min(requests_max);
         }
+    }
+
+    /// Whether a read of this many keys is carried out in slices, however little they bring.
+    pub(crate) const fn slices(&self, keys: usize) -> bool {
+        self.slice_bytes < usize::MAX && keys > SLICE_KEYS_MAX
     }
 
     /// How many keys a slice may have.

@@ -8,6 +8,7 @@ use crate::{
     Arrivals, Intake, Taken,
     clients::bulk::{Bulk, Slicing},
     clients::gate::Gate,
+    clients::habits::Habits,
     clients::intake::Takes,
     clients::overdue::Doing,
     clients::replies::Replies,
@@ -154,10 +155,10 @@ impl Session {
 
     // ── who it is ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// Who it is, beside what it sends.
+    /// Who it is and what is known of its reads, beside what it sends.
     #[inline]
-    pub(crate) const fn gate_and_intake(&mut self) -> (&Gate, &mut Intake) {
-        (&self.gate, &mut self.intake)
+    pub(crate) const fn gate_and_intake(&mut self) -> (&Gate, &Habits, &mut Intake) {
+        (&self.gate, &self.bulk.habits, &mut self.intake)
     }
 
     /// Who it is.

@@ -231,6 +231,8 @@ counters! {
     server_logins,
     /// Connections that were given up because the server refused the login of `--server-auth-file`.
     server_logins_refused,
+    /// Times that a server was left alone for a while, because connections that it had answered on ended soon after they were made, several in a row.
+    server_reconnects_paused,
     /// Connections that a server closed, without a byte, at a question of the proxy's own, before anything of a client was sent there.
     server_questions_closed,
     /// Replies to meta commands that repeated another key than the one that was asked for; each fails its request.
@@ -348,6 +350,12 @@ impl Counters {
             Refusal::OtherPool => self.requests_refused_pool += 1,
             _ => {}
         }
+    }
+
+    /// The same of a request that was taken, because of keys behind its first ones.
+    pub(crate) const fn note_refusal_of_slice(&mut self) {
+        self.requests_refused += 1;
+        self.requests_refused_pool += 1;
     }
 
     /// A client spoke another protocol.

@@ -48,6 +48,18 @@ enum Content {
     Repaired,
 }
 
+impl Mail {
+    /// How many bytes of a request or a reply it carries.
+    pub fn bytes(&self) -> usize {
+        match &self.0 {
+            Content::Write { message, .. } => message.len(),
+            Content::Reply { outcome, .. } => outcome.reply.len(),
+            Content::Repair { name, .. } => name.len(),
+            Content::Repaired => 0,
+        }
+    }
+}
+
 /// What mail brings.
 #[derive(Debug)]
 pub(crate) enum Came {

@@ -426,6 +426,11 @@ pub(crate) fn go_on_with_slices(requests: &mut Requests, base: &mut Base, id: Se
     let slice = slices.next(count);
     let Requests { services, bulk_reads, .. } = requests;
     bulk_reads.begin_slice((key, &mut services[key]), (&slices, slice), now);
+    if let Some(refusal) = base.clients[id].gate().refusal_of_slice(slice, &base.fleet.routes) {
+        base.meter.counters().note_refusal_of_slice();
+        requests.services[key].verdict.refuse(refusal);
+        return requests.finish_if_nothing_is_outstanding(base, key, now);
+    }
     send_slice(requests, base, key, slice, now);
 }
 

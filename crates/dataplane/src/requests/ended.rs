@@ -34,9 +34,9 @@ impl Requests {
         self.fill_once.end_write(written, now);
         if is_in_line {
             let is_stored = blame.is_none() && reply == Some(b"STORED\r\n");
-            let of = (is_stored, base.fleet.generation());
+            let routes = (&*base.fleet.routes, base.fleet.generation());
             let kept_before = self.near_written.kept_bytes();
-            let is_kept = self.near_written.end(&mut self.near_cache, (key, written), of, now);
+            let is_kept = self.near_written.end(&mut self.near_cache, (key, written), is_stored, routes, now);
             base.recharge_copy(kept_before, self.near_written.kept_bytes());
             base.meter.counters().near_kept += u64::from(is_kept == Some(true));
             base.meter.counters().near_full += u64::from(is_kept == Some(false));

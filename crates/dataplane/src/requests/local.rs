@@ -11,7 +11,7 @@ use crate::{
     requests::deciding::{Deciding, END},
     requests::near_cache::{Looked, Said},
     wire::hash::hash,
-    wire::ids::RequestKey,
+    wire::ids::{RequestKey, Slot},
 };
 use weir_protocol::{Request, Retrieval};
 use weir_timing::{Instant, Operation};
@@ -90,7 +90,8 @@ impl Requests {
             return;
         }
         let end: &[u8] = if lacks_end { END } else { b"" };
-        let is_kept = self.near_cache.keep(ended.hash, (bytes, end), (ended.as_of(), said), now);
+        let of = (ended.as_of(), said);
+        let is_kept = self.near_cache.keep(ended.hash, (bytes, end), of, &base.fleet.routes, now);
         base.meter.counters().near_kept += u64::from(is_kept == Some(true));
         base.meter.counters().near_full += u64::from(is_kept == Some(false));
     }
@@ -117,8 +118,8 @@ impl Requests {
         base.recharge_copy(kept_before, self.near_written.kept_bytes());
     }
 
-    /// Nothing that is kept is an answer any more.
-    pub(super) fn forget_values(&mut self) {
-        self.near_cache.clear();
+    /// A connection to this server is lost: nothing of it that is kept is an answer any more.
+    pub(super) fn forget_values_of(&mut self, server: Slot) {
+        self.near_cache.lose_server(server);
     }
 }

@@ -20,6 +20,9 @@
 //! token for another value. A value that is replaced while its server is asked about it stays until that has answered: there are no more of
 //! these than questions.
 //!
+//! A connection that is lost ends the values of its server: that may come back with others, or with none. Those of keys with several servers
+//! end with a connection to any.
+//!
 //! Which keys are asked for most is judged in each set of places by itself. A get of its key is a point for a place. A get of another key is
 //! a point less for the weakest of the set, and who has none left is replaced (after Misra and Gries, *Finding repeated elements*, 1982).
 //!
@@ -33,6 +36,8 @@ use crate::{
         item::Item,
         key_writes::{KeyWrites, Seen},
     },
+    routes::Routes,
+    wire::ids::Slot,
 };
 use std::{mem, sync::Arc};
 use weir_timing::Instant;
@@ -52,12 +57,19 @@ pub(crate) struct NearCache {
     /// Servers are asked whether values have changed, and these are worth that from this number of bytes on.
     checks: bool,
     checked_bytes_min: usize,
-    /// How often all values were dropped.
-    clears: u64,
+    losses: Losses,
     /// When it was last looked for values that are too old.
     swept: Instant,
     is_unchecked: bool,
     is_late: bool,
+}
+
+/// How many connections to servers were lost.
+#[derive(Debug, Default)]
+struct Losses {
+    all: u64,
+    /// By the server's slot; none where nothing stands.
+    by_server: Vec<u64>,
 }
 
 /// Places that some keys share.
@@ -90,10 +102,12 @@ pub(crate) struct Value {
     generation: u64,
     /// When it is too old.
     until: Instant,
-    /// The item's cas token; 0 if it is not known. And how often all values had been dropped when it came: then tokens may be another
-    /// server's, or be counted anew.
+    /// The server that it came from; none if its key has several.
+    owner: Option<Slot>,
+    /// The item's cas token; 0 if it is not known. And how many connections to its server had been lost when it came: behind another one
+    /// tokens may be another server's, or be counted anew.
     token: u64,
-    clears: u64,
+    losses: u64,
 }
 
 /// Of when a value is.
@@ -137,6 +151,21 @@ const POINTS_MAX: u8 = 15;
 /// No reply takes more than this part of all, nor more than this: one turn may copy it to many clients.
 const PARTS: usize = 16;
 const REPLY_BYTES_MAX: usize = 64 << 10;
+
+impl Losses {
+    fn count(&mut self, server: Slot) {
+        if self.by_server.len() <= server.index() {
+            self.by_server.resize(server.index() + 1, 0);
+        }
+        self.by_server[server.index()] += 1;
+        self.all += 1;
+    }
+
+    /// Of this server's connections, or of all.
+    fn of(&self, owner: Option<Slot>) -> u64 {
+        owner.map_or(self.all, |owner| self.by_server.get(owner.index()).copied().unwrap_or_default())
+    }
+}
 
 impl Value {
     pub(super) fn reply(&self) -> &[u8] {
@@ -241,12 +270,13 @@ impl NearCache {
     }
 
     /// A server has replied this to a get of the key with this hash, and has `said` more of the item if it was asked. `end` belongs to the
-    /// reply. Returns whether it is kept, if its key is asked for often enough and there is something in keeping it.
+    /// reply. Returns whether it is kept, if its key is asked for often enough and there is something in keeping it. `routes` are in force.
     pub(crate) fn keep(
         &mut self,
         hash: u64,
         (bytes, end): (&[u8], &[u8]),
         (as_of, said): (AsOf, Option<Said>),
+        routes: &Routes,
         now: Instant,
     ) -> Option<bool> {
         let writes = self.writes.as_ref()?;
@@ -268,9 +298,10 @@ impl NearCache {
         reply.extend_from_slice(bytes);
         reply.extend_from_slice(end);
         self.bytes += reply.capacity();
-        let token = said.map_or(0, |said| said.token);
+        let (owner, token) = (owner_of(&reply, routes), said.map_or(0, |said| said.token));
+        let losses = self.losses.of(owner);
         let AsOf { seen, generation, .. } = as_of;
-        place.value = Some(Arc::new(Value { reply, seen, generation, until, token, clears: self.clears }));
+        place.value = Some(Arc::new(Value { reply, seen, generation, until, owner, token, losses }));
         is_kept
     }
 
@@ -345,15 +376,22 @@ impl NearCache {
     }
 
     /// Whether the token of a value that was kept is still that of the server that is asked about it.
-    pub(crate) const fn may_compare(&self, value: &Value) -> bool {
-        value.clears == self.clears
+    pub(crate) fn may_compare(&self, value: &Value) -> bool {
+        value.losses == self.losses.of(value.owner)
     }
 
-    /// Drops all values: servers may have others.
-    pub(crate) fn clear(&mut self) {
-        self.clears += 1;
-        self.sets.iter_mut().flat_map(|set| &mut set.places).for_each(|place| place.value = None);
-        self.bytes = 0;
+    /// A connection to this server is lost: drops the values that it may have no more.
+    pub(crate) fn lose_server(&mut self, server: Slot) {
+        if !self.is_on() {
+            return;
+        }
+        self.losses.count(server);
+        for place in self.sets.iter_mut().flat_map(|set| &mut set.places) {
+            if let Some(value) = place.value.take_if(|value| value.owner.is_none_or(|owner| owner == server))
+            {
+                self.bytes -= value.reply.capacity();
+            }
+        }
     }
 }
 
@@ -365,6 +403,12 @@ impl Set {
             self.places.iter_mut().for_each(|place| place.points /= 2);
         }
     }
+}
+
+/// The one server of the key whose value is in this reply.
+fn owner_of(reply: &[u8], routes: &Routes) -> Option<Slot> {
+    let name = reply.strip_prefix(b"VALUE ")?.split(|byte| *byte == b' ').next()?;
+    (!routes.replicates(name)).then(|| routes.primary(name))
 }
 
 /// Whether the value in this reply is that of the key with this name.

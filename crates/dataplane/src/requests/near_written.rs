@@ -19,6 +19,7 @@ use crate::{
     replication::freshness::Freshness,
     replication::key_writes::{COUNTS, KeyWrites, Others, Own, Written, place_of},
     requests::near_cache::{AsOf, NearCache, Said},
+    routes::Routes,
     wire::hash::hash,
     wire::ids::RequestKey,
 };
@@ -101,13 +102,14 @@ impl NearWritten {
         true
     }
 
-    /// It has ended, and is counted so by all loops. `is_stored`: its server has said so, and by the table with this number.
+    /// It has ended, and is counted so by all loops. `is_stored`: its server has said so, while these routes are in force, with this number.
     #[cold]
     pub(crate) fn end(
         &mut self,
         near_cache: &mut NearCache,
         (key, written): (RequestKey, Written),
-        (is_stored, generation): (bool, u64),
+        is_stored: bool,
+        (routes, generation): (&Routes, u64),
         now: Instant,
     ) -> Option<bool> {
         let (Some(writes), Written::Key(lower)) = (&self.writes, written) else { return None };
@@ -124,7 +126,7 @@ impl NearWritten {
             seen => seen?,
         };
         let as_of = AsOf { seen, generation, sent: it.sent };
-        near_cache.keep(it.hash, (&reply, b""), (as_of, Some(Said::stored(it.lives_ns))), now)
+        near_cache.keep(it.hash, (&reply, b""), (as_of, Some(Said::stored(it.lives_ns))), routes, now)
     }
 
     /// What the values take that are under way, but for short ones.

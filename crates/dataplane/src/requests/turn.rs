@@ -63,9 +63,9 @@ pub(crate) fn take_happened(requests: &mut Requests, base: &mut Base, now: Insta
             Happened::Version(server, version) => fleet.note_version(server, version),
             Happened::ItemSize(bytes) => base.learn_item_size(bytes),
             Happened::Lost(lost) => lose(requests, base, *lost, now),
-            Happened::Ended { server, lost, ending } => {
+            Happened::Ended { server, own, lost, ending } => {
                 // It may come back with other values, or with none.
-                requests.forget_values();
+                requests.forget_values_of(own);
                 let Fleet { replicas, servers, .. } = fleet;
                 replicas.lose_messages(server, (lost, ending), servers, now);
             }

@@ -56,7 +56,7 @@ pub enum ServerChange {
 pub enum DownReason {
     /// It could not be connected to.
     Unreachable,
-    /// It closes its connections before it has answered.
+    /// It closes its connections before it has answered, or soon after they were made.
     Closes,
     /// It takes connections, and answers nothing.
     Unanswered,

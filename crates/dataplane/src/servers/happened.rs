@@ -28,8 +28,8 @@ pub(crate) enum Happened {
     ItemSize(usize),
     /// A part of a request got no answer.
     Lost(Box<Lost>),
-    /// A connection is gone.
-    Ended { server: Slot, lost: LostMessages, ending: Ending },
+    /// A connection is gone. `own`: the slot of its server itself.
+    Ended { server: Slot, own: Slot, lost: LostMessages, ending: Ending },
 }
 
 /// A part of a request that got no answer.

@@ -61,7 +61,7 @@ impl Lifecycle {
             connections: Connections::default(),
             second_opinions: SecondOpinions::default(),
             notices: Notices::default(),
-            jitter: Jitter::new(config.seed),
+            jitter: Jitter::new(config.jitter_seed),
             logins: None,
         }
     }
@@ -212,7 +212,7 @@ impl Lifecycle {
     pub(super) fn replace_connection(&mut self, slot: Slot, now: Instant) {
         self.notices.disconnect_for_good(slot);
         let lost = self.connections[slot].renew(now);
-        self.notices.tell_ended(slot, lost, Ending::Otherwise);
+        self.notices.tell_ended((slot, self.slots.own(slot)), lost, Ending::Otherwise);
         self.counters.server_renewals += 1;
         // Another process may stand at the new address.
         self.notices.tell(Happened::MayBeEmpty(slot));
@@ -304,10 +304,7 @@ impl Lifecycle {
     pub(super) fn handle_disconnected(&mut self, server: Slot, now: Instant) {
         self.notices.tell(Happened::MayBeEmpty(server));
         match self.connections[server].state() {
-            State::Up | State::Silent => {
-                self.lose_connection(server, Fault::Closed, Ending::ByServer, now);
-                self.connect_again(server, DownReason::Closes, now);
-            }
+            State::Up | State::Silent => self.lose_ended(server, Ending::ByServer, now),
             State::Greeting { .. } if self.note_closed_at_question(server) => self.connect(server, now),
             State::Connecting { .. } | State::Greeting { .. } | State::Probing { .. } => {
                 self.connect_failed(server, Fault::Connect, now);
@@ -322,14 +319,27 @@ impl Lifecycle {
             return self.handle_disconnected(server, now);
         }
         self.notices.tell(Happened::MayBeEmpty(server));
-        self.lose_connection(server, Fault::Closed, Ending::Otherwise, now);
+        self.lose_ended(server, Ending::Otherwise, now);
+    }
+
+    /// The server or the network has ended a connection.
+    fn lose_ended(&mut self, server: Slot, ending: Ending, now: Instant) {
+        self.lose_connection(server, Fault::Closed, ending, now);
+        // Another proxy closes at what it does not know, which a client may have sent: it must not take the server from others with that.
+        let questions = self.connections[self.slots.own(server)].questions();
+        if questions.may_know_settings() && !questions.lacks_version() {
+            let bounds = self.pauses();
+            let is_too_often = self.connections[server].link_mut().note_ended(bounds, now);
+            self.counters.server_reconnects_paused += u64::from(is_too_often);
+        }
         self.connect_again(server, DownReason::Closes, now);
     }
 
     // ── tried again ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// A connection is lost. A server that has accepted two in a row and answered nothing on either is left alone for a while, as one that
-    /// refuses them. What listens there may be no memcached, and would be connected to without end.
+    /// refuses them; and one of which several in a row ended soon. What listens there may be no memcached, and would be connected to without
+    /// end.
     fn connect_again(&mut self, server: Slot, reason: DownReason, now: Instant) {
         if self.second_opinions.has(server) {
             return self.lose_second_opinion(server, now);
@@ -341,8 +351,13 @@ impl Lifecycle {
         self.leave_alone(server, reason, now);
     }
 
+    /// The shortest and the longest pause between attempts to connect.
+    const fn pauses(&self) -> (u64, u64) {
+        (self.config.reconnect_delay_min_ns, self.config.reconnect_delay_max_ns)
+    }
+
     fn leave_alone(&mut self, server: Slot, reason: DownReason, now: Instant) {
-        let bounds = (self.config.reconnect_delay_min_ns, self.config.reconnect_delay_max_ns);
+        let bounds = self.pauses();
         let link = self.connections[server].link_mut();
         let pause = link.pause(bounds, &mut self.jitter);
         link.leave_alone(now.plus(pause));
@@ -467,7 +482,7 @@ impl Lifecycle {
         let backend = &self.connections[server];
         let lost = backend.pipeline().lost_messages();
         self.lose_parts(server, fault, now);
-        self.notices.tell_ended(server, lost, ending);
+        self.notices.tell_ended((server, self.slots.own(server)), lost, ending);
     }
 
     fn lose_parts(&mut self, server: Slot, fault: Fault, now: Instant) {

@@ -16,6 +16,10 @@
 //! [`Link`] owns the state, the greeting that is open on it (`greeting.rs`), whether the kernel takes bytes, whether the connection is to
 //! be replaced, and how often in a row it failed. It learns what was done and what came of it. It answers whether requests may be sent,
 //! wait or are refused, when to look at it again, and how long to pause.
+//!
+//! A connection that is lost is made again at once: its server was most likely started anew. It pauses first where nothing was answered on
+//! the last one, where what the server says is no answer, and where connections end soon after each other though they were answered on.
+//! Each of these counts in a row, and makes the pause longer.
 
 use crate::{
     servers::changes::DownReason,
@@ -70,6 +74,8 @@ pub(super) struct Link {
     failures: u32,
     /// Connections in a row that did not last because of what the server said on them.
     violations: u32,
+    /// Connections in a row that were answered on, and ended soon after they were made.
+    endings: u32,
     /// When the connection was made.
     connected: Instant,
 }
@@ -121,6 +127,7 @@ impl Link {
             refusal: None,
             failures: 0,
             violations: 0,
+            endings: 0,
             connected: now,
         }
     }
@@ -223,9 +230,8 @@ impl Link {
     }
 
     /// The pause before the next attempt: doubled with each failure, and between half and all of that.
-    pub(super) fn pause(&self, (shortest_ns, longest_ns): (u64, u64), jitter: &mut Jitter) -> u64 {
-        let doubled = shortest_ns << self.failures.min(16);
-        jitter.shorten(doubled.min(longest_ns))
+    pub(super) fn pause(&self, bounds: (u64, u64), jitter: &mut Jitter) -> u64 {
+        jitter.shorten(doubled(bounds, self.failures))
     }
 
     // ── made ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -384,9 +390,36 @@ impl Link {
         self.failures = self.failures.max(self.violations.saturating_sub(1));
     }
 
+    /// The server or the network has ended the connection. Returns whether enough in a row have ended soon for the next one to be made
+    /// after a pause, which has these bounds. Answers do not excuse that: a server that closes behind each of them would be connected to as
+    /// fast as it answers. A connection that has lasted for as long as the pause needs none.
+    pub(super) fn note_ended(&mut self, bounds: (u64, u64), now: Instant) -> bool {
+        if self.failures > 0 {
+            // Nothing was answered on it, which counts already.
+            return false;
+        }
+        let in_a_row = self.endings.saturating_add(1);
+        let doublings = in_a_row.saturating_sub(ENDINGS_MAX).min(ENDING_DOUBLINGS_MAX);
+        let has_lasted = self.has_lasted(doubled(bounds, doublings), now);
+        (self.endings, self.failures) = if has_lasted { (0, 0) } else { (in_a_row, doublings) };
+        self.failures > 0
+    }
+
     fn has_lasted(&self, lasting_ns: u64, now: Instant) -> bool {
         self.connected.plus(lasting_ns) <= now
     }
+}
+
+/// This number in a row may be chance: a server that is started anew, and whoever stands before it.
+const ENDINGS_MAX: u32 = 8;
+
+/// Their pause grows no further, to 16 times the shortest one. The server answers, and whoever can make it end its connections is not to take
+/// it from all others for long.
+const ENDING_DOUBLINGS_MAX: u32 = 4;
+
+/// The shortest pause, doubled so often, and no longer than the longest.
+fn doubled((shortest_ns, longest_ns): (u64, u64), times: u32) -> u64 {
+    (shortest_ns << times.min(16)).min(longest_ns)
 }
 
 impl Jitter {
@@ -487,6 +520,27 @@ mod tests {
         link.note_answered();
         link.note_violation(false, LASTING_NS, at(10));
         assert!(link.may_connect_at_once(LASTING_NS, at(10)), "that was a neighbour's trouble");
+    }
+
+    #[test]
+    fn answers_do_not_excuse_connections_that_end_soon_after_each_other() {
+        const BOUNDS: (u64, u64) = (10, 100);
+        let mut link = open();
+        let ends = |link: &mut Link, after| {
+            link.note_answered();
+            let pauses = link.note_ended(BOUNDS, at(after));
+            assert_eq!(link.may_connect_at_once(BOUNDS.1, at(after)), !pauses, "{after}");
+            pauses
+        };
+        assert!(!(0..ENDINGS_MAX).any(|_| ends(&mut link, 9)), "they may be chance");
+        for doublings in [1, 2, 3, 4, 4] {
+            assert!(ends(&mut link, 19));
+            assert_eq!(link.failures, doublings, "the pause is longer, up to a bound");
+        }
+        assert!(!ends(&mut link, 100), "it has lasted for as long as the pause would");
+        assert!(!ends(&mut link, 9), "and so the next one is the first");
+        link.leave_alone(at(50));
+        assert!(!link.note_ended(BOUNDS, at(9)) && link.endings == 1, "nothing was answered on it");
     }
 
     #[test]

@@ -68,8 +68,8 @@ impl Notices {
         self.tell(Happened::Lost(Box::new(lost)));
     }
 
-    pub(super) fn tell_ended(&mut self, server: Slot, lost: LostMessages, ending: Ending) {
-        self.tell(Happened::Ended { server, lost, ending });
+    pub(super) fn tell_ended(&mut self, (server, own): (Slot, Slot), lost: LostMessages, ending: Ending) {
+        self.tell(Happened::Ended { server, own, lost, ending });
     }
 
     /// Whether there was room for it.

@@ -145,6 +145,21 @@ fn a_server_that_closes_at_the_greeting_is_greeted_otherwise() {
     assert_eq!(world.report().counters.server_questions_closed, 3);
 }
 
+/// What is answered there is no request: it does not make up for anything.
+#[test]
+fn a_server_that_closes_behind_each_greeting_is_left_alone() {
+    let mut world = greeting_world();
+    for round in 0..5 {
+        assert_eq!(world.server_gets(0), "version\r\n");
+        world.server_says(0, "VERSION 1.6.18\r\n");
+        let before = world.now;
+        closes(&mut world);
+        let paused_ns = world.now.saturating_since(before);
+        let shortest_ns = if round == 0 { 0 } else { (25 * MS) << round };
+        assert!((shortest_ns..=2 * shortest_ns + 10 * MS).contains(&paused_ns), "{round}: {paused_ns}");
+    }
+}
+
 /// Whoever accepted connections and closed them may give way to a memcached that wants a login.
 #[test]
 fn no_client_logs_in_after_a_server_has_closed_at_greetings() {

@@ -259,6 +259,43 @@ fn a_user_of_one_pool_gets_at_no_key_of_another() {
     assert_eq!(world.asked(client, "get o:1\r\n"), "CLIENT_ERROR pool not allowed\r\n");
 }
 
+/// All keys of a `get` of megabytes were looked at before the first was asked for, and all others of the loop waited for that.
+#[test]
+fn keys_of_a_long_get_are_judged_when_they_are_asked_for() {
+    const REFUSED: &str = "CLIENT_ERROR pool not allowed\r\n";
+    let config = Config { slice_bytes: 1 << 20, large_value_bytes: usize::MAX, ..Config::default() };
+    let mut world = locked(1, 1, config);
+    world.reload(pools());
+    world.dataplane.handle_server_connected(slot(1), world.now);
+    let client = world.logged_in("other");
+    let good: String = (0..5000).map(|number| format!(" o:{number}")).collect();
+    for (keys, last) in [(good.clone(), "END\r\n"), (format!("{good} a"), REFUSED)] {
+        world.send(client, &format!("get{keys}\r\n"));
+        let (mut asked, mut heard) = (String::new(), String::new());
+        while heard.is_empty() {
+            let slice = world.server_gets(1);
+            assert_ne!(slice, "");
+            asked += slice.strip_prefix("get").and_then(|slice| slice.strip_suffix("\r\n")).expect("a slice");
+            heard = world.hears(client, 1, "END\r\n");
+        }
+        assert_eq!((heard.as_str(), asked.len() > 16 * 4), (last, true));
+        assert!(
+            good.starts_with(&asked) && (last == REFUSED || asked == good),
+            "the slice with the other key"
+        );
+    }
+    let counters = world.report().counters;
+    assert_eq!((counters.requests_refused_pool, counters.requests_refused), (1, 1));
+    // What has no more keys than a slice is refused whole, and so is what names the other key early.
+    let few: String = (0..4095).map(|number| format!(" o:{number}")).collect();
+    for request in [format!("get{few} a\r\n"), format!("get a{good}\r\n")] {
+        assert_eq!(world.asked(client, &request), REFUSED);
+    }
+    assert_eq!((world.server_gets(0), world.server_gets(1)), (String::new(), String::new()));
+    assert!(world.asked(client, "version\r\n").starts_with("VERSION"));
+    assert!(world.dataplane.is_quiet());
+}
+
 #[test]
 fn a_reload_changes_what_a_session_may_at_once_and_ends_those_of_users_that_are_gone() {
     let mut world = locked(1, 1, Config::default());

@@ -404,6 +404,27 @@ fn another_table_and_a_lost_server_end_all_tokens() {
 }
 
 #[test]
+fn a_token_counts_though_another_server_is_lost() {
+    let mut world = World::with(2, 1, checked());
+    let client = world.client();
+    let key = world.key_on(0);
+    for server in 0..2 {
+        assert_eq!(world.server_gets(server), "version\r\n");
+        world.server_says(server, "VERSION 1.6.45\r\n");
+    }
+    for reply in [value(&key, "1"), value(&key, "1"), format!("VA 1 k{key} c7 f0 t-1\r\n1\r\n")] {
+        world.send(client, &format!("get {key}\r\n"));
+        assert_ne!(world.server_gets(0), "");
+        assert_eq!(world.hears(client, 0, &reply), value(&key, "1"));
+    }
+    world.send(client, &format!("get {key}\r\n"));
+    assert_eq!(world.server_gets(0), format!("mg {key} k C7 c f t v\r\n"));
+    world.dataplane.handle_server_disconnected(slot(1), world.now);
+    assert_eq!(world.hears(client, 0, &format!("HD k{key} c7 f0 t-1\r\n")), value(&key, "1"));
+    assert_eq!(world.report().counters.near_same, 1);
+}
+
+#[test]
 fn a_token_of_another_connection_means_nothing() {
     let (mut world, clients) = world_with(checked());
     // The question waits until its server, whose name has another address now, is connected to anew.

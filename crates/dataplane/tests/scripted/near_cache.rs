@@ -425,6 +425,71 @@ fn another_table_and_a_lost_server_end_all_values() {
     assert!(!world.is_near(clients[0]));
 }
 
+/// One of many servers that lost its connections again and again took the near cache from all keys: the servers of the hottest had all their
+/// reads.
+#[test]
+fn a_lost_server_ends_its_own_values_alone() {
+    let mut world = World::with(2, 1, on());
+    let client = world.client();
+    let keys = [world.key_on(0), world.key_on(1)];
+    for (server, key) in keys.iter().enumerate() {
+        for _ in 0..3 {
+            world.send(client, &format!("get {key}\r\n"));
+            assert_eq!(world.server_gets(server), format!("get {key}\r\n"));
+            assert_eq!(world.hears(client, server, &value(key, "1")), value(key, "1"));
+        }
+    }
+    // What a `set` has stored is its server's, too.
+    world.send(client, &format!("set {} 0 0 1\r\n2\r\n", keys[0]));
+    assert_ne!(world.server_gets(0), "");
+    assert_eq!(world.hears(client, 0, "STORED\r\n"), "STORED\r\n");
+    for lost in [1, 0] {
+        world.dataplane.handle_server_disconnected(slot(lost), world.now);
+        world.turn();
+        world.dataplane.handle_server_connected(slot(lost), world.now);
+        world.send(client, &format!("get {}\r\n", keys[lost]));
+        assert_eq!(world.server_gets(lost), format!("get {}\r\n", keys[lost]));
+        assert_eq!(world.hears(client, lost, "END\r\n"), "END\r\n");
+        if lost == 1 {
+            world.send(client, &format!("get {}\r\n", keys[0]));
+            assert_eq!(world.server_gets(0), "");
+            assert_eq!(world.client_gets(client), value(&keys[0], "2"));
+        }
+    }
+}
+
+#[test]
+fn whichever_of_its_connections_a_server_loses_its_values_end() {
+    let (mut world, clients) = world_of(2, Config { large_value_bytes: 10, ..on() });
+    world.send(clients[0], "set b 0 0 11\r\n01234567890\r\n");
+    world.dataplane.handle_server_connected(slot(1), world.now);
+    assert_eq!(world.server_gets(1), "set b 0 0 11\r\n01234567890\r\n");
+    world.server_says(1, "STORED\r\n");
+    assert!(world.is_near(clients[1]));
+    world.dataplane.handle_server_disconnected(slot(1), world.now);
+    world.turn();
+    assert!(!world.is_near(clients[1]));
+}
+
+/// Which of them it was asked of nobody remembers.
+#[test]
+fn any_lost_server_ends_the_values_of_keys_with_several() {
+    let mut world = World::with(3, 2, on());
+    let client = world.client();
+    let key = world.key_on(0);
+    let asked = format!("get {key}\r\n");
+    for _ in 0..3 {
+        world.send(client, &asked);
+        assert_eq!(world.server_gets(0), asked);
+        assert_eq!(world.hears(client, 0, &value(&key, "1")), value(&key, "1"));
+    }
+    world.send(client, &asked);
+    assert_eq!((world.server_gets(0), world.client_gets(client)), (String::new(), value(&key, "1")));
+    world.dataplane.handle_server_disconnected(slot(2), world.now);
+    world.send(client, &asked);
+    assert_eq!(world.server_gets(0), asked);
+}
+
 #[test]
 fn what_one_client_sends_is_answered_in_its_order() {
     let (mut world, clients) = world_of(1, on());

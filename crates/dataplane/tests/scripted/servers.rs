@@ -1,7 +1,7 @@
 //! Servers that are late, lost, dead, or out of step.
 
 use crate::world::{MS, TIMEOUT, World, slot};
-use weir_dataplane::{Config, Event};
+use weir_dataplane::{Config, Event, SessionId};
 
 #[test]
 fn a_late_reply_reaches_nobody() {
@@ -314,4 +314,107 @@ fn a_server_that_closes_every_connection_before_it_has_answered_is_left_alone() 
     world.dataplane.handle_server_disconnected(slot(0), world.now);
     world.turn();
     assert_eq!(world.events, [Event::Connect(slot(0))]);
+}
+
+/// One request on each connection was answered, so it was connected to again at once, as fast as it answered and closed.
+#[test]
+fn a_server_that_closes_behind_each_answer_is_left_alone_ever_longer() {
+    let config =
+        Config { reconnect_delay_min_ns: 50 * MS, reconnect_delay_max_ns: 400 * MS, ..Config::default() };
+    let mut world = World::with(1, 1, config);
+    let client = world.client();
+    for _ in 0..8 {
+        assert_eq!(world.closes_behind_an_answer(client), [Event::Connect(slot(0))], "it may be chance");
+        world.dataplane.handle_server_connected(slot(0), world.now);
+    }
+    for pause in [100 * MS, 200 * MS, 400 * MS, 400 * MS] {
+        assert_eq!((world.closes_behind_an_answer(client).as_slice(), world.state()), (&[][..], "down"));
+        world.send(client, "get a\r\n");
+        assert_eq!(world.client_gets(client), "SERVER_ERROR down s:1\r\n");
+        world.pass(pause / 2 - 1);
+        assert_eq!(world.events, [], "half of the pause is jitter");
+        world.pass(pause / 2 + 2);
+        assert_eq!(world.events, [Event::Connect(slot(0))]);
+        world.dataplane.handle_server_connected(slot(0), world.now);
+    }
+    assert_eq!(world.report().counters.server_reconnects_paused, 4);
+    // One that lives for as long as the pause would have been makes up for all that.
+    world.pass(400 * MS);
+    for _ in 0..2 {
+        assert_eq!(world.closes_behind_an_answer(client), [Event::Connect(slot(0))]);
+        world.dataplane.handle_server_connected(slot(0), world.now);
+    }
+    assert_eq!(world.report().counters.server_reconnects_paused, 4);
+}
+
+/// As one does that closes connections which are idle for a while, or that is started anew now and then.
+#[test]
+fn a_server_whose_connections_live_for_longer_than_a_pause_is_connected_to_at_once() {
+    let config = Config { reconnect_delay_min_ns: 50 * MS, ..Config::default() };
+    let mut world = World::with(1, 1, config);
+    let client = world.client();
+    for _ in 0..20 {
+        world.pass(50 * MS);
+        assert_eq!(world.closes_behind_an_answer(client), [Event::Connect(slot(0))]);
+        world.dataplane.handle_server_connected(slot(0), world.now);
+    }
+    assert_eq!(world.report().counters.server_reconnects_paused, 0);
+}
+
+/// Other proxies close their connections at what they do not know, and show that at the questions that they are asked first. A client could
+/// have taken such a server from all others with commands of that kind.
+#[test]
+fn a_server_that_closes_at_what_it_does_not_know_is_connected_to_at_once() {
+    let mut world = World::with(1, 1, Config { asks_item_size: true, ..Config::default() });
+    let client = world.client();
+    for _ in 0..3 {
+        assert_eq!(world.server_gets(0), "stats settings\r\n");
+        world.dataplane.handle_server_disconnected(slot(0), world.now);
+        world.turn();
+        world.dataplane.handle_server_connected(slot(0), world.now);
+    }
+    for _ in 0..50 {
+        assert_eq!(world.closes_behind_an_answer(client), [Event::Connect(slot(0))]);
+        world.dataplane.handle_server_connected(slot(0), world.now);
+    }
+    assert_eq!(world.report().counters.server_reconnects_paused, 0);
+}
+
+impl World {
+    /// The first server answers a request and closes its connection. What the driver is asked for then.
+    fn closes_behind_an_answer(&mut self, client: SessionId) -> Vec<Event> {
+        assert_eq!(self.asks(client, "get a"), "get a\r\n");
+        assert_eq!(self.hears(client, 0, "END\r\n"), "END\r\n");
+        self.events.clear();
+        self.dataplane.handle_server_disconnected(slot(0), self.now);
+        self.turn();
+        self.events.clone()
+    }
+
+    fn state(&self) -> &'static str {
+        self.report().servers[0].state
+    }
+}
+
+/// All proxies had the same seed, and tried a server that all had lost at the same moments, again and again.
+#[test]
+fn dataplanes_that_lose_a_server_together_try_it_again_at_moments_of_their_own() {
+    let moments = |jitter_seed| {
+        let mut world = World::with(1, 1, Config { jitter_seed, ..Config::default() });
+        world.dataplane.handle_server_disconnected(slot(0), world.now);
+        let tried_again = |_| {
+            world.dataplane.handle_server_disconnected(slot(0), world.now);
+            world.turn();
+            world.events.clear();
+            while world.events.is_empty() {
+                world.pass(MS);
+            }
+            assert_eq!(world.events, [Event::Connect(slot(0))]);
+            world.now
+        };
+        (0..8).map(tried_again).collect::<Vec<_>>()
+    };
+    assert_eq!(moments(7), moments(7), "a world can be replayed");
+    let (one, other) = (moments(7), moments(8 << 32));
+    assert!(one.iter().zip(&other).all(|(one, other)| one != other), "{one:?} {other:?}");
 }

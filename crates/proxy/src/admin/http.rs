@@ -6,7 +6,9 @@
 
 use crate::{
     admin::{
-        callers, hot_keys, metrics,
+        callers, hot_keys,
+        latest::Latest,
+        metrics,
         places::{self, About, Place, either},
         query,
         reporter::{Reporter, Sums},
@@ -71,6 +73,8 @@ struct Station {
     reporter: Arc<Reporter>,
     pages: Arc<Semaphore>,
     readiness: Arc<Semaphore>,
+    /// What loops have reported last for an answer about readiness.
+    latest: Arc<Latest<Sums<Report>>>,
 }
 
 impl Station {
@@ -117,9 +121,12 @@ impl Station {
         let Ok(writer) = Arc::clone(writers).acquire_owned().await else {
             return plain(StatusCode::SERVICE_UNAVAILABLE, "the proxy is ending\n".into());
         };
-        let reporter = Arc::clone(&self.reporter);
+        let (reporter, latest) = (Arc::clone(&self.reporter), Arc::clone(&self.latest));
         let written = tokio::task::spawn_blocking(move || {
-            let page = tell(&reporter, &uri);
+            let page = match about {
+                About::Readiness => tell_readiness(&reporter, &latest),
+                About::Pages => tell(&reporter, &uri),
+            };
             drop(writer);
             page
         });
@@ -149,10 +156,16 @@ fn tell(reporter: &Reporter, uri: &Uri) -> Answer {
         "/hot" => return page_of(reporter.top_keys(), |top| json_page(&hot_keys::page(reporter, top))),
         "/metrics" => |reporter, report| page("text/plain; version=0.0.4", metrics::write(reporter, report)),
         "/snapshot" => |reporter, report| json_text(snapshot::write(reporter, report)),
-        "/ready" | "/readyz" => ready,
         _ => return plain(StatusCode::NOT_FOUND, PAGES.into()),
     };
     page_of(reporter.report(), |report| write(reporter, report))
+}
+
+/// Any number of probes may ask, and loops have little time for that. What has come of a signal or a reload meanwhile counts at once.
+fn tell_readiness(reporter: &Reporter, latest: &Latest<Sums<Report>>) -> Answer {
+    let generation = || reporter.reload.in_force().generation();
+    let heard = latest.ask(generation, || reporter.clock.now(), || reporter.report());
+    page_of(heard, |report| ready(reporter, report))
 }
 
 /// What all loops have answered, as a page.
@@ -323,7 +336,8 @@ async fn accept_all(
 ) -> io::Result<()> {
     let places = Arc::clone(&reporter.admin);
     let writers = || Arc::new(Semaphore::new(WRITERS));
-    let station = Arc::new(Station { reporter, pages: writers(), readiness: writers() });
+    let (pages, readiness) = (writers(), writers());
+    let station = Arc::new(Station { reporter, pages, readiness, latest: Arc::default() });
     let mut failures = 0u32;
     loop {
         let stream = match listener.accept().await {

@@ -11,10 +11,12 @@
 //! | `hot_keys` | the keys that are asked for most, for pages and `stats` |
 //! | `stats` | `stats` in band: the answer to a client's question |
 //! | `reporter` | asks all threads what they have measured, and adds it up |
+//! | `latest` | what they have reported last, for questions that anybody may ask |
 
 mod callers;
 mod hot_keys;
 pub(crate) mod http;
+mod latest;
 mod metrics;
 pub(crate) mod places;
 mod pools;

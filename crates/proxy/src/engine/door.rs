@@ -43,6 +43,9 @@ const READS_PER_TURN: usize = 4;
 /// Readiness events taken per turn; the others wait in the kernel.
 pub(super) const EVENTS_PER_TURN: usize = 1024;
 
+/// Messages taken per turn: each may be a client to be let in, and others may send as fast as they are taken.
+const MESSAGES_PER_TURN: usize = 128;
+
 /// Whoever serves those that a door lets in.
 pub(super) trait Host {
     /// Who is read: clients, and perhaps servers.
@@ -105,6 +108,8 @@ pub(super) trait Host {
 pub(super) struct Door {
     poll: Poll,
     mailbox: Receiver<Message>,
+    /// Wakes this thread.
+    own: LoopHandle,
     clock: Clock,
     /// Taken out while it is read into; a box, because that is twice per request.
     reads: Option<Box<Reads>>,
@@ -158,7 +163,8 @@ impl Door {
         let (handle, mailbox) = LoopHandle::new(&poll)?;
         let reads = Some(Box::new(Reads::new(is_traced)));
         let unread = Unread::default();
-        let door = Self { poll, mailbox, clock, reads, unread, drain_timeout, drain_until: None };
+        let own = handle.clone();
+        let door = Self { poll, mailbox, own, clock, reads, unread, drain_timeout, drain_until: None };
         Ok((door, handle))
     }
 
@@ -287,7 +293,8 @@ fn say<H: Host>(host: &mut H, peer: H::Peer) {
 }
 
 fn take_messages<H: Host>(host: &mut H, reads: &mut Reads) {
-    while let Ok(message) = host.door().mailbox.try_recv() {
+    for _ in 0..MESSAGES_PER_TURN {
+        let Ok(message) = host.door().mailbox.try_recv() else { return };
         match message {
             Message::Accept(client) => let_in(host, reads, client),
             Message::Refused(refused) => refused.count(host.counters()),
@@ -300,6 +307,8 @@ fn take_messages<H: Host>(host: &mut H, reads: &mut Reads) {
             Message::Drain => drain(host, reads),
         }
     }
+    // There may be more, of which nobody will say so again. A wake-up fails only where its descriptor is gone.
+    let _ = host.door().own.wake();
 }
 
 fn let_in<H: Host>(host: &mut H, reads: &Reads, mut client: Admitted) {
@@ -540,6 +549,22 @@ mod tests {
             let reads = host.turn().iter().filter(|line| line.ends_with("bytes")).count();
             assert_eq!((reads, host.door.unread.tokens.len()), (READS_PER_TURN, 1), "turn {turn}");
         }
+    }
+
+    /// Clients that came as fast as they were let in kept a loop from those that it had.
+    #[test]
+    fn a_turn_takes_no_more_messages_than_it_allows_and_the_next_ones_take_the_rest() {
+        let mut host = host([]);
+        for _ in 0..2 * MESSAGES_PER_TURN + 1 {
+            host.handle.send(Message::Drain).expect("it is read");
+        }
+        let mut turn = || {
+            let (mut events, now) = (Events::with_capacity(EVENTS_PER_TURN), host.door.clock.now());
+            host.door.wait(&mut events, Some(now), now).expect("it can wait");
+            read_ready(&mut host, &events);
+            mem::take(&mut host.heard).len()
+        };
+        assert_eq!([turn(), turn(), turn(), turn()], [MESSAGES_PER_TURN, MESSAGES_PER_TURN, 1, 0]);
     }
 
     /// A client that reads nothing would seem to take bytes as long as it talks.

@@ -18,7 +18,10 @@ use crate::{
         windows::{self, Hub},
     },
 };
-use std::sync::{Arc, PoisonError, RwLock, mpsc::SyncSender};
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    sync::{Arc, PoisonError, RwLock, mpsc::SyncSender},
+};
 use weir_dataplane::{Budget, Freshness};
 
 /// Starts the threads of one engine.
@@ -78,6 +81,11 @@ impl Making {
     /// For the threads of one group, of which the first has this number. Its dataplanes know nothing of those of other groups.
     pub(super) fn of_group(&self, group: usize, first_thread: usize) -> Self {
         Self { config: self.config.of_group(group), first_thread, freshness: Arc::default(), ..self.clone() }
+    }
+
+    /// The configuration of the dataplane of loop number `index`.
+    pub(super) fn dataplane(&self, index: usize) -> weir_dataplane::Config {
+        weir_dataplane::Config { jitter_seed: jitter_seed(), ..self.config.dataplane(index) }
     }
 
     /// Rows of sampled requests go there, if anywhere.
@@ -152,5 +160,24 @@ impl ReportingGroups {
             thread < before
         };
         self.groups.iter().position(ends).unwrap_or_default()
+    }
+}
+
+/// Another number for each loop of each process: those that lose a server at one moment are to try it again at moments of their own.
+fn jitter_seed() -> u64 {
+    // Its keys are random, and others each time.
+    RandomState::new().hash_one(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Every process began with the same seeds. All proxies of a fleet tried a server that they had lost at the same moments, again and again.
+    #[test]
+    fn no_two_loops_have_the_same_jitter() {
+        let seeds: BTreeSet<_> = (0..64).map(|_| jitter_seed()).collect();
+        assert_eq!(seeds.len(), 64);
     }
 }

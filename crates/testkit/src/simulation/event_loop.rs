@@ -49,13 +49,14 @@ impl Loop {
         table: &Arc<Table>,
         (freshness, budget): (&Arc<Freshness>, &Arc<Budget>),
     ) -> Self {
+        let seed = scenario.config.seed.wrapping_add(index as u64);
         let config = Config {
             loop_index: LoopId::from_index(index),
             loop_count: scenario.loops,
-            seed: scenario.config.seed.wrapping_add(index as u64),
+            jitter_seed: seed,
+            seed,
             ..scenario.config.clone()
         };
-        let seed = config.seed;
         let (table, now) = (Arc::clone(table), Instant::ZERO);
         // One that is alone shares its knowledge with nobody.
         let mut dataplane = match scenario.loops {

@@ -85,7 +85,7 @@ impl EventLoop {
         let (door, handle) = Door::new(clock, tracing.is_some(), config.settings.drain_timeout)?;
         let (now, number) = (clock.now(), making.first_thread + index);
         let (table, freshness) = (Arc::clone(&config.table), Arc::clone(&making.freshness));
-        let mut dataplane = Dataplane::sharing(config.dataplane(index), table, freshness, now);
+        let mut dataplane = Dataplane::sharing(making.dataplane(index), table, freshness, now);
         dataplane.share_budget(&making.budget);
         dataplane.handle_logins(config.logins().users(), config.logins().servers());
         let event_loop = Self {
@@ -223,9 +223,11 @@ impl EventLoop {
     }
 
     fn take_mail(&mut self) {
-        while let Some(batch) = self.mail.as_ref().and_then(MailRoom::receive) {
+        while self.mail.as_mut().is_some_and(MailRoom::open) {
             let now = self.read_clock();
-            batch.into_iter().for_each(|mail| self.dataplane.handle_mail(mail, now));
+            while let Some(mail) = self.mail.as_mut().and_then(MailRoom::receive) {
+                self.dataplane.handle_mail(mail, now);
+            }
         }
     }
 
