@@ -33,7 +33,7 @@ pub(crate) struct Fleet {
     pub(crate) replicas: Replicas,
     /// Reads that chose among replicas, or that were asked of another than the first.
     turn: usize,
-    /// What clients are told of `routes`' servers.
+    /// What clients learn of `routes`' servers.
     lowest_version: Lowest,
 }
 

@@ -81,8 +81,8 @@ fn spawn(
         .map_err(|source| RunError::System { what: "start a thread", source })
 }
 
-/// Starts a thread that ends with this work, and is waited for by nobody. Whoever starts it is told what came of the work: `hand_over` gets it,
-/// or `None` where it has panicked. The error: there is no such thread.
+/// Starts a thread that ends with this work, and is waited for by nobody. `hand_over` gets what came of the work, or `None` where it has
+/// panicked. The error: there is no such thread.
 pub(crate) fn begin<T>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,

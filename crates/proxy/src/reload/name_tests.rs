@@ -443,9 +443,9 @@ fn names_that_take_long_do_not_hold_up_the_start_and_the_others_are_found() {
     let wait_max = Some(Duration::from_secs(1));
     let (book, unresolved) = AddressBook::of(&servers, &AddressBook::default(), &resolver, wait_max);
     zones.become_dead(false);
-    let told: Vec<_> = unresolved.iter().map(ToString::to_string).collect();
-    assert_eq!(told.len(), 2, "{told:?}");
-    for (line, server) in told.iter().zip(["a.dead.test:1", "b.dead.test:1"]) {
+    let said: Vec<_> = unresolved.iter().map(ToString::to_string).collect();
+    assert_eq!(said.len(), 2, "{said:?}");
+    for (line, server) in said.iter().zip(["a.dead.test:1", "b.dead.test:1"]) {
         assert!(line.starts_with(&format!("server {server} cannot be resolved: no answer within")), "{line}");
     }
     assert!([1, 2].iter().all(|&place: &usize| book.addresses(&servers[place].endpoint).len() == 1));

@@ -5,7 +5,7 @@
 //!   the period is over ─▶ all names are due
 //! ```
 //!
-//! [`Resolver`] owns the book that is in force. It begins to look up what is due, is told what was found, and answers with a new book where
+//! [`Resolver`] owns the book that is in force. It begins to look up what is due, gets what was found, and answers with a new book where
 //! that has changed something. A name that cannot be looked up keeps the addresses that it had.
 //!
 //! A name for which no name server answers takes a thread for seconds. So those that were not found the last time may have half of the
