@@ -71,7 +71,7 @@ counters! {
     tls_handshakes_failed_alert,
     /// Client connections that were closed because their TLS handshake took too long (`--tls-handshake-timeout`).
     tls_handshakes_timed_out,
-    /// Client connections that were closed because too many TLS handshakes were under way (`--tls-handshakes`).
+    /// Client connections that were closed because too many TLS handshakes were under way (`--tls-handshakes`), of all clients or of its address.
     tls_handshakes_refused,
     /// Times that a step of a TLS handshake had to wait for the next turn, so that others were served before.
     tls_handshakes_put_off,

@@ -194,16 +194,15 @@ impl Fleet {
         self.replicas.freshness().versions.lowest(self.names())
     }
 
-    /// The same for a client that may ask again at once.
-    pub(crate) fn lowest_version_again(&mut self) -> Option<&Version> {
-        let mut lowest = mem::take(&mut self.lowest_version);
-        lowest.get(&self.replicas.freshness().versions, self.names());
-        self.lowest_version = lowest;
-        self.lowest_version.version()
+    /// The same for a client, which may ask again at once: servers are looked up where something may have changed.
+    #[cold]
+    pub(crate) fn version_for_client(&mut self) -> Option<&Version> {
+        let Self { lowest_version, replicas, routes, servers, .. } = self;
+        lowest_version.get(&replicas.freshness().versions, names(routes, servers))
     }
 
     fn names(&self) -> impl Iterator<Item = &str> + Clone {
-        self.routes.servers().iter().map(|&slot| &**self.servers.slots().name(slot))
+        names(&self.routes, &self.servers)
     }
 
     // ── questions ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -303,6 +302,11 @@ impl Fleet {
         };
         chosen.unwrap_or(decider)
     }
+}
+
+/// Of the servers of these routes, in their order.
+fn names<'a>(routes: &'a Routes, servers: &'a Servers) -> impl Iterator<Item = &'a str> + Clone {
+    routes.servers().iter().map(|&slot| &**servers.slots().name(slot))
 }
 
 /// Whether a write that is being decided may still be sent to this server: it keeps the routes that it was begun with.

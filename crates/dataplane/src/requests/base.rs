@@ -227,7 +227,7 @@ impl Base {
     /// The reply to `version`.
     #[cold]
     pub(crate) fn version_reply(&mut self) -> Vec<u8> {
-        let reply = self.fleet.lowest_version_again().map(|version| format!("VERSION {version}\r\n"));
+        let reply = self.fleet.version_for_client().map(|version| format!("VERSION {version}\r\n"));
         reply.unwrap_or_else(|| format!("VERSION {}\r\n", self.fleet.config.version)).into_bytes()
     }
 }

@@ -53,7 +53,7 @@ impl fmt::Display for Version {
 #[derive(Debug, Default)]
 pub(crate) struct Versions {
     by_name: Mutex<HashMap<Box<str>, Version>>,
-    /// How many there were. Raised after each.
+    /// How many reports there were. Raised after each.
     reports: AtomicU64,
 }
 
@@ -67,6 +67,7 @@ pub(crate) struct Lowest {
 }
 
 impl Lowest {
+    /// That of the servers that are `named`: those of the table for which it was made.
     pub(crate) fn get<'a>(
         &mut self,
         versions: &Versions,
@@ -76,11 +77,6 @@ impl Lowest {
         if self.reports != Some(reports) {
             *self = Self { reports: Some(reports), version: versions.lowest(named) };
         }
-        self.version()
-    }
-
-    /// What was found last.
-    pub(crate) fn version(&self) -> Option<&Version> {
         self.version.as_ref()
     }
 }
