@@ -240,7 +240,7 @@ def test_an_attempt_beside_a_busy_machine_waits_before_the_next(
     tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr("weir_lab.bench.sweep.at_work.time.sleep", pauses.append)
+    monkeypatch.setattr("weir_lab.bench.sweep.at_work.sleep", pauses.append)
     busy = Verdict(valid=False, reasons=["75 % of the machine's CPU time went elsewhere"], flags=[], busy=True)
     monkeypatch.setattr(attempts_module, "judge", lambda *_: busy)
     with pytest.raises(TestbedError, match="Wait until the machine is quiet"):

@@ -67,7 +67,7 @@ def test_what_was_usual_last_is_read_by_time_and_not_by_the_names_of_folders(tmp
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     made: list[float] = []
-    monkeypatch.setattr("weir_lab.bench.sweep.night.time.sleep", made.append)
+    monkeypatch.setattr("weir_lab.bench.sweep.night.sleep", made.append)
     return made
 
 

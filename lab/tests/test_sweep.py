@@ -186,7 +186,7 @@ def test_an_attempt_that_a_busy_machine_spoiled_is_made_again_later(
     pauses: list[float] = []
     busy = Verdict(valid=False, reasons=["75 % of the machine's CPU time went elsewhere"], flags=[], busy=True)
     monkeypatch.setattr(attempts_module, "judge", lambda *_: busy)
-    monkeypatch.setattr("weir_lab.bench.sweep.at_work.time.sleep", pauses.append)
+    monkeypatch.setattr("weir_lab.bench.sweep.at_work.sleep", pauses.append)
     bench.judged = False
     study = write(tmp_path, ("attempts = 2", "attempts = 6"))
     with pytest.raises(TestbedError, match="Wait until the machine is quiet"):

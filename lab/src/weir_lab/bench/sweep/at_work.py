@@ -10,6 +10,7 @@ import re
 import time
 from collections import Counter
 from dataclasses import dataclass, replace
+from time import sleep
 from typing import TYPE_CHECKING, Protocol
 
 from weir_lab.bench.planning import expected_seconds
@@ -393,7 +394,7 @@ def require_selected(only: str, cells: Sequence[Cell]) -> None:
 
 def pause_while_busy(attempt: int) -> None:
     """Wait before the next attempt: what keeps a machine busy takes seconds, and attempts at once would all meet it."""
-    time.sleep(min(2.0**attempt, _BUSY_PAUSE_MAX_S))
+    sleep(min(2.0**attempt, _BUSY_PAUSE_MAX_S))
 
 
 def _key(levels: dict[str, Level]) -> frozenset[tuple[str, Level]]:

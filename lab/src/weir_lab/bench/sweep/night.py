@@ -16,6 +16,7 @@ import math
 import statistics
 import time
 from dataclasses import dataclass, field
+from time import sleep
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -279,7 +280,7 @@ def _endure(study: Study, speeds: Speeds, clock: Clock) -> None:
             "say what was busy), then run the same command again."
         )
     if speeds.busy_in_a_row > _BUSY_TRIES:
-        time.sleep(min(2.0 ** (speeds.busy_in_a_row - _BUSY_TRIES), _BUSY_PAUSE_MAX_S, clock.left_s))
+        sleep(min(2.0 ** (speeds.busy_in_a_row - _BUSY_TRIES), _BUSY_PAUSE_MAX_S, clock.left_s))
 
 
 def _shuffled(work: SweepAtWork, cells: list[Cell]) -> list[Cell]:
