@@ -11,8 +11,12 @@
 //! and no write that is being decided may still be sent there. So a number in a request never changes its meaning.
 
 use crate::wire::ids::Slot;
-use std::sync::Arc;
-use weir_routing::{Server, TABLE_SERVERS_MAX, Table};
+use std::{
+    collections::{BTreeSet, HashMap},
+    mem,
+    sync::Arc,
+};
+use weir_routing::{Endpoint, Server, TABLE_SERVERS_MAX, Table};
 
 /// What is in a slot: a server, or a further connection to one.
 #[derive(Debug)]
@@ -36,32 +40,44 @@ pub(crate) enum SlotState {
 /// not answer.
 pub(crate) const SLOTS_MAX: usize = 4 * TABLE_SERVERS_MAX;
 
+/// What makes servers of two tables the same: reached under the same address and called the same.
+type Identity = (Endpoint, String);
+
 /// All slots, by number.
+///
+/// All clients of a loop wait while it takes a table. So no server of thousands is searched for among the slots.
 #[derive(Debug, Default)]
-pub(crate) struct Slots(Vec<Held>);
+pub(crate) struct Slots {
+    held: Vec<Held>,
+    /// Of servers themselves, those that are not free.
+    own: HashMap<Identity, Slot>,
+    /// The lowest one is taken first.
+    free: BTreeSet<Slot>,
+    leaving: usize,
+}
 
 impl Slots {
     #[cfg(test)]
     pub(crate) const fn len(&self) -> usize {
-        self.0.len()
+        self.held.len()
     }
 
     /// Every number that was ever a server's.
     pub(crate) fn all(&self) -> impl Iterator<Item = Slot> + use<> {
-        (0..self.0.len()).map(Slot::from_index)
+        (0..self.held.len()).map(Slot::from_index)
     }
 
     /// Where the server is.
     pub(crate) fn server(&self, slot: Slot) -> &Server {
-        &self.0[slot.index()].server
+        &self.held[slot.index()].server
     }
 
     pub(crate) fn name(&self, slot: Slot) -> &Arc<str> {
-        &self.0[slot.index()].name
+        &self.held[slot.index()].name
     }
 
     pub(crate) fn state(&self, slot: Slot) -> SlotState {
-        self.0[slot.index()].state
+        self.held[slot.index()].state
     }
 
     /// Whether the table in force names it.
@@ -71,7 +87,7 @@ impl Slots {
 
     /// The server whose second connection this is, if it is one.
     pub(crate) fn beside(&self, slot: Slot) -> Option<Slot> {
-        self.0[slot.index()].beside
+        self.held[slot.index()].beside
     }
 
     /// The slot of the server itself, whichever of its connections this is.
@@ -79,58 +95,119 @@ impl Slots {
         self.beside(slot).unwrap_or(slot)
     }
 
-    /// The slot of this server, if it has one: reached under the same address and called the same.
+    /// The slot of this server, if it has one.
     pub(crate) fn of(&self, server: &Server) -> Option<Slot> {
-        let found = self.0.iter().position(|slot| {
-            let same = slot.server.endpoint == server.endpoint && slot.server.name == server.name;
-            slot.state != SlotState::Free && slot.beside.is_none() && same
-        });
-        found.map(Slot::from_index)
+        self.own.get(&identity(server)).copied()
     }
 
     /// Whether there is room for all servers of a table, should none of them have a slot yet.
     pub(crate) fn has_room(&self, table: &Table) -> bool {
-        let used = self.0.iter().filter(|slot| slot.state != SlotState::Free).count();
+        let used = self.held.len() - self.free.len();
         used + table.servers().len() <= SLOTS_MAX
     }
 
-    /// Gives a free slot to this server, or to another connection `beside` it; `None` if there is none.
+    /// Gives a free slot to this server, which has none, or to another connection `beside` it; `None` if there is none.
     pub(crate) fn take(&mut self, server: Server, beside: Option<Slot>) -> Option<Slot> {
         let name = match beside {
-            Some(own) => Arc::clone(&self.0[own.index()].name),
+            Some(own) => Arc::clone(&self.held[own.index()].name),
             None => server.name.as_str().into(),
         };
+        let identity = beside.is_none().then(|| identity(&server));
         let new = Held { server, name, state: SlotState::Serving, beside };
-        if let Some(slot) = self.0.iter().position(|slot| slot.state == SlotState::Free) {
-            self.0[slot] = new;
-            return Some(Slot::from_index(slot));
-        }
-        if self.0.len() >= SLOTS_MAX {
+        let slot = if let Some(slot) = self.free.pop_first() {
+            self.held[slot.index()] = new;
+            slot
+        } else if self.held.len() < SLOTS_MAX {
+            self.held.push(new);
+            Slot::from_index(self.held.len() - 1)
+        } else {
             return None;
-        }
-        self.0.push(new);
-        Some(Slot::from_index(self.0.len() - 1))
+        };
+        self.own.extend(identity.map(|identity| (identity, slot)));
+        Some(slot)
     }
 
     pub(crate) fn serve(&mut self, slot: Slot) {
-        self.0[slot.index()].state = SlotState::Serving;
+        self.set_state(slot, SlotState::Serving);
     }
 
     pub(crate) fn leave(&mut self, slot: Slot) {
-        self.0[slot.index()].state = SlotState::Leaving;
+        self.set_state(slot, SlotState::Leaving);
     }
 
     pub(crate) fn free(&mut self, slot: Slot) {
-        self.0[slot.index()].state = SlotState::Free;
+        self.set_state(slot, SlotState::Free);
+        self.free.insert(slot);
+        if self.beside(slot).is_none() {
+            self.own.remove(&identity(self.server(slot)));
+        }
+    }
+
+    fn set_state(&mut self, slot: Slot, state: SlotState) {
+        let before = mem::replace(&mut self.held[slot.index()].state, state);
+        self.leaving -= usize::from(before == SlotState::Leaving);
+        self.leaving += usize::from(state == SlotState::Leaving);
     }
 
     /// Whether any is leaving.
-    pub(crate) fn is_any_leaving(&self) -> bool {
-        self.0.iter().any(|slot| slot.state == SlotState::Leaving)
+    pub(crate) const fn is_any_leaving(&self) -> bool {
+        self.leaving > 0
     }
 
     /// The numbers of servers that are to be connected, leaving ones included.
     pub(crate) fn in_use(&self) -> impl Iterator<Item = Slot> {
         self.all().filter(|&slot| self.state(slot) != SlotState::Free)
+    }
+}
+
+fn identity(server: &Server) -> Identity {
+    (server.endpoint.clone(), server.name.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
+
+    /// As it was before: the first slot of all that fits.
+    fn searched(slots: &Slots, server: &Server) -> Option<Slot> {
+        let fits = |slot: &Slot| {
+            let held = &slots.held[slot.index()];
+            let same = held.server.endpoint == server.endpoint && held.server.name == server.name;
+            held.state != SlotState::Free && held.beside.is_none() && same
+        };
+        slots.all().find(fits)
+    }
+
+    #[test]
+    fn what_is_known_of_slots_is_what_a_search_finds() {
+        let mut random = SmallRng::seed_from_u64(29);
+        let mut slots = Slots::default();
+        for _ in 0..20_000 {
+            let number = random.random_range(0..60);
+            // Some are called the same and are elsewhere.
+            let mut server = Server::new(format!("server-{}", number % 40), 1);
+            if number >= 40 {
+                server.name = "same".to_owned();
+            }
+            let found = slots.of(&server);
+            assert_eq!(found, searched(&slots, &server));
+            match (found, random.random_range(0..4)) {
+                (None, _) => drop(slots.take(server, None)),
+                (Some(slot), 0) => slots.leave(slot),
+                (Some(slot), 1) => slots.serve(slot),
+                (Some(slot), 2) => slots.free(slot),
+                (Some(slot), _) => {
+                    let beside = slots.take(server, Some(slot)).expect("there is room");
+                    assert_eq!(slots.own(beside), slot);
+                    slots.free(beside);
+                }
+            }
+            let states = || slots.all().map(|slot| slots.state(slot));
+            assert_eq!(slots.is_any_leaving(), states().any(|it| it == SlotState::Leaving));
+            assert_eq!(slots.free.len(), states().filter(|it| *it == SlotState::Free).count());
+        }
+        // The lowest free ones are taken first, so that there are never more than were in use at once, and one beside.
+        assert!(slots.len() <= 61, "{}", slots.len());
     }
 }

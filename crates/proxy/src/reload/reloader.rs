@@ -15,6 +15,7 @@ use crate::{
     },
 };
 use std::{
+    collections::HashSet,
     io,
     sync::{Arc, mpsc::channel},
     time::Duration,
@@ -123,10 +124,10 @@ impl Reloader {
 
 /// How many servers there are, and what has changed about them.
 fn servers(old: &Table, new: &Table) -> String {
-    let names =
-        |table: &Table| table.servers().iter().map(|it| (it.address(), it.name.clone())).collect::<Vec<_>>();
-    let (old, new) = (names(old), names(new));
-    let added = new.iter().filter(|it| !old.contains(it)).count();
-    let removed = old.iter().filter(|it| !new.contains(it)).count();
-    format!("{} servers, {added} of them new, {removed} removed", new.len())
+    let all = |table: &Table| {
+        table.servers().iter().map(|it| (it.address(), it.name.clone())).collect::<HashSet<_>>()
+    };
+    let (before, now) = (all(old), all(new));
+    let (added, removed) = (now.difference(&before).count(), before.difference(&now).count());
+    format!("{} servers, {added} of them new, {removed} removed", new.servers().len())
 }

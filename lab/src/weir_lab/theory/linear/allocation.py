@@ -7,18 +7,20 @@ anchors stand in nearly all blocks, so that blocks are connected and their effec
 
 All cells lend each other their spread (one error, pooled), and intervals are those at one speed of the machine (`Fit.level_here`). So the
 choice depends on the counts of runs and on the pooled error, not on the values of single cells: intervals cover nearly as if the numbers
-of runs had been fixed (docs/measure/method.md has the shares).
+of runs had been fixed. Where spreads of cells may differ, verdicts may judge a cell by its own runs alone. So there the wider of two
+half-widths counts: that of the pooled error, and that of the cell's own (docs/measure/method.md has the shares of intervals that hold).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from scipy.special import stdtrit
 
+from weir_lab.theory.linear.checks import spread_of
 from weir_lab.theory.linear.fit import fit
 from weir_lab.theory.linear.layout import LayoutError, lay_out
 
@@ -39,6 +41,11 @@ BLOCK_CELLS = 10
 _RUNS_WITH_INTERVAL = 2
 # Below this many degrees of freedom the pooled error may be far too small by chance, and whoever stops there stops too early.
 _FREEDOM_MIN = 8
+# Whoever stops as soon as a cell's own interval is narrow enough stops at lucky runs: with less freedom it has to be half as wide.
+_OWN_FREEDOM_MIN = 6.0
+_SURE = 0.5
+# From this p value of the check of equal spread on, the pooled error stands for all cells.
+_ALIKE_P = 0.5
 
 
 @dataclass(frozen=True)
@@ -51,12 +58,16 @@ class Aim:
 
 @dataclass(frozen=True)
 class Reach:
-    """How far a cell is. ``half_width`` is relative to the mean, infinite where nothing is known yet; ``n`` counts its runs."""
+    """How far a cell is. ``half_width`` is relative to the mean, infinite where nothing is known yet; ``n`` counts its runs.
+
+    ``own`` says that the half-width is that of its own runs alone; ``freedom`` is that of the error it rests on.
+    """
 
     n: int
     half_width: float
     aim: Aim
-    freedom: int = 0
+    freedom: float = 0.0
+    own: bool = False
 
     @property
     def lack(self) -> float:
@@ -65,7 +76,9 @@ class Reach:
 
     @property
     def known(self) -> bool:
-        """Whether its half-width says anything: with less freedom the pooled error may be far off, either way."""
+        """Whether its half-width says anything: with less freedom the error may be far off, either way."""
+        if self.own:
+            return self.freedom >= _OWN_FREEDOM_MIN or self.lack <= _SURE
         return self.freedom >= _FREEDOM_MIN and not math.isinf(self.half_width)
 
     @property
@@ -92,13 +105,20 @@ def reaches(responses: Sequence[Sequence[MeasuredRun]], aims: Mapping[C, Aim], l
                 found[cell] = Reach(sum(one.cell == cell for one in runs), math.inf, aims[cell])
             continue
         quantile = float(stdtrit(made.freedom, 0.5 + level / 2.0))
+        own = _own_spreads(made)
         for name, count in zip(made.layout.cells, made.layout.counts.astype(int).tolist(), strict=True):
             cell = cast(C, name)
             if cell not in found:
                 continue
             width = _half_width(made, cell, quantile)
-            if math.isinf(found[cell].half_width) or width > found[cell].half_width:
-                found[cell] = Reach(count, width, aims[cell], made.freedom)
+            reach = Reach(count, width, aims[cell], made.freedom)
+            if cell in own:
+                ratio, freedom = own[cell]
+                alone = _half_width(made, cell, ratio * float(stdtrit(freedom, 0.5 + level / 2.0)))
+                if alone > width:
+                    reach = Reach(count, alone, aims[cell], freedom, own=True)
+            if math.isinf(found[cell].half_width) or reach.half_width > found[cell].half_width:
+                found[cell] = reach
     return found
 
 
@@ -145,12 +165,46 @@ def runs_to_come(found: Mapping[C, Reach]) -> dict[C, int]:
     left = {}
     for cell, reach in found.items():
         least = max(0, reach.aim.runs_min - reach.n)
-        if not reach.known:
+        if reach.own and not math.isinf(reach.half_width):
+            left[cell] = max(least, _own_runs(reach) - reach.n)
+        elif reach.known:
+            left[cell] = max(least, math.ceil(reach.n * max(1.0, reach.lack) ** 2 - 1e-9) - reach.n)
+        else:
             left[cell] = max(1, least)
-            continue
-        wanted = math.ceil(reach.n * max(1.0, reach.lack) ** 2 - 1e-9) - reach.n
-        left[cell] = max(least, wanted)
     return left
+
+
+def _own_runs(reach: Reach, level: float = 0.95) -> int:
+    """The fewest runs that are enough if they spread as they do; the quantile of an own interval shrinks with them, too."""
+
+    def of(n: int) -> Reach:
+        freedom = reach.freedom + n - reach.n
+        shrinks = float(stdtrit(freedom, 0.5 + level / 2.0)) / quantile * math.sqrt(reach.n / n)
+        return replace(reach, n=n, freedom=freedom, half_width=reach.half_width * shrinks)
+
+    n, quantile = reach.n, float(stdtrit(reach.freedom, 0.5 + level / 2.0))
+    while not of(n).done:
+        n += 1
+    return n
+
+
+def _own_spreads(made: Fit) -> dict[Hashable, tuple[float, float]]:
+    """Of each cell that says something of it: its own spread over the pooled one, and the degrees of freedom of that.
+
+    Empty where spreads of cells are as like as chance has them in every second study. The limit of verdicts (`UNEQUAL_P`) is lower, but
+    with few runs that check often sees nothing.
+    """
+    found = spread_of(made)
+    if found.p is None or found.p >= _ALIKE_P:
+        return {}
+    own, squares = made.layout.own_freedom, made.layout.cell_sums(made.residuals**2)
+    if made.error_sd == 0.0:
+        return {}
+    return {
+        name: (math.sqrt(square / freedom) / made.error_sd, freedom)
+        for name, square, freedom in zip(made.layout.cells, squares.tolist(), own.tolist(), strict=True)
+        if freedom >= 1.0
+    }
 
 
 def _half_width(made: Fit, cell: Hashable, quantile: float) -> float:
