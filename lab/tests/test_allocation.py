@@ -184,7 +184,9 @@ def nights_of_two_spreads(draws: int, seed: int, *, blocks: float, full: float =
             block += 1
             here = rng.normal(0.0, blocks)
             runs += [
-                MeasuredRun(cell, math.exp(7.0 + here + rng.normal(0.0, spreads[cell])), block, float(len(runs) + place))
+                MeasuredRun(
+                    cell, math.exp(7.0 + here + rng.normal(0.0, spreads[cell])), block, float(len(runs) + place)
+                )
                 for place, cell in enumerate(order)
             ]
             order = next_block(reaches([runs], aims), {}, [0, 8], rng)

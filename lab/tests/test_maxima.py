@@ -18,8 +18,9 @@ from weir_lab.report.numbers.stations import Bound
 from weir_lab.report.page.blocks import Value
 from weir_lab.report.sections.claims.contrasts import AtMaximum
 from weir_lab.report.sections.clients import _ours_text
+from weir_lab.report.sections.comparisons import plateaus
 from weir_lab.report.sections.comparisons.maxima import _against, _further, _shown
-from weir_lab.report.sections.comparisons.plateaus import ends_text, names_text
+from weir_lab.report.sections.comparisons.plateaus import ends_text, names_text, stops_of
 from weir_lab.report.sets.results import _by_section, _Found
 from weir_lab.theory.linear import Estimate, Within
 
@@ -357,3 +358,24 @@ def test_a_second_printed_value_stands_below_what_was_measured_and_does_not_repe
     one = cast("Any", SimpleNamespace(workload="reads", name="16 readers"))
     row = _further(one, 216, Printed((), 500.0, None, "648 clients"), "no link is full", 0.4)
     assert row[3:] == ("as above", "", "", "", Value(500.0, digits=0), "no link is full", "648 clients", "", "", "")
+
+
+def test_series_that_stop_alike_at_other_stations_are_other_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page of S4 said that its readers limit with 8 and with 32 of them; with 32 it was the quota of the proxy."""
+    found = {
+        "8": (21_286.0, "readers"),
+        "16": (24_620.0, "quota"),
+        "24": (24_100.0, "quota"),
+        "32": (21_114.0, "quota"),
+    }
+    series = [SimpleNamespace(name=name, event=False) for name in found]
+    monkeypatch.setattr(plateaus, "series_of", lambda *_: series)
+    monkeypatch.setattr(plateaus, "by_workload", lambda group: {"reads": group})
+    monkeypatch.setattr(
+        plateaus, "maximum_over", lambda _, one: SimpleNamespace(throughput=found[one[0].name][0], name=one[0].name)
+    )
+    monkeypatch.setattr(plateaus, "_limit", lambda one, _: SimpleNamespace(station=found[one.name][1]))
+    task = cast("Any", SimpleNamespace(margins=SimpleNamespace(maximum=MARGIN)))
+    stops = stops_of(task)
+    assert [[one.name for one in stop.series] for stop in stops] == [["16", "24"], ["8"], ["32"]]
+    assert not any(stop.alone for stop in stops)

@@ -467,7 +467,7 @@ def test_a_ratio_of_stages_says_where_its_error_is_that_of_other_cells() -> None
     assert own is not None
     assert own.standard_error < 0.1 * found.standard_error
     said = _own_text(own, [calm], 0.05)
-    assert "the error of all cells of the section" in said
+    assert "the spread of all cells of the section" in said
     assert "by the 6 runs there alone it would be 1." in said
     # Where all cells differ as much from run to run, their runs tell of one error.
     assert by_own_runs([calm], [calm, cell("as-calm", 0.01)], value) is None

@@ -185,7 +185,8 @@ def limits_table(parts: Sequence[tuple[str, Sequence[Explained]]]) -> Table | No
         "limits",
         "What limits, for all that a section explains: the fullest station, its use, and as second sign where a request's time grows with "
         "the clients (of a trace: where most of it is). Then what throughput did in our runs in which that station alone was changed, and "
-        "which would be full next with twice of it, by a fitted model. Series that stop alike have the clients and throughput of one.",
+        "which would be full next with twice of it, by a fitted model. Where a row names several series, clients and throughput are those "
+        "of one.",
         (
             "Section",
             "Requests",

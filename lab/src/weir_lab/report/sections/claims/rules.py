@@ -425,8 +425,8 @@ def _own_text(own: Estimate | None, cells: Sequence[CellReadings], alpha: float)
     low, high = (number(math.exp(min(end, 700.0)), 2) for end in Within(own).interval(alpha))
     runs = count_text(sum(len(cell.runs) for cell in cells), "run")
     return (
-        f"; that interval has the error of all cells of the section, whose ratios differ more from run to run; by the {runs} there alone "
-        f"it would be {low} to {high}"
+        f"; that interval goes by the spread of all cells of the section, which is larger than the one there; by the {runs} there alone it "
+        f"would be {low} to {high}"
     )
 
 

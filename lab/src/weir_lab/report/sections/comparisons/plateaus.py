@@ -1,10 +1,11 @@
-"""Series that stop at the same throughput, and what limits them there: one `Stop` for each distinct plateau of a workload. `stops_of`.
+"""Series that stop at the same throughput at the same station: one `Stop` for each distinct plateau of a workload. `stops_of`.
 
 Sentences, the summary and the paragraph of what limits speak of stops, so that they say what the table of maxima has, series by series.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -30,7 +31,7 @@ _NAMED_MAX = 5
 
 @dataclass(frozen=True, eq=False)
 class Stop:
-    """Series of one workload whose maxima lie within the margin of the largest of them, in the order of the page.
+    """Series of one workload whose maxima lie within the margin of the largest of them and have one limit, in the order of the page.
 
     ``alone`` where the workload has no other stop. What is said of a stop is said of its ``lead``: the series that is shown to reach its
     plateau with the fewest clients, or the one with the largest mean where none is shown.
@@ -62,8 +63,7 @@ class Stop:
     @property
     def limit(self) -> Limit:
         """What limits the lead at its maximum."""
-        links = self.lead.sweep.study.topology.built_links if self.lead.sweep.links_built else None
-        return bottleneck(usages(self.maximum.cell, links), queue_grows=None)
+        return _limit(self.lead, self.maximum)
 
     @property
     def shown(self) -> bool:
@@ -93,17 +93,28 @@ def stops_of(task: Task, over: str = "clients") -> list[Stop]:
     for workload, group in by_workload([one for one in series_of(task, over) if not one.event]).items():
         known = [(one, maximum_over(task, [one])) for one in group]
         stops: list[list[tuple[Series, Maximum]]] = []
+        least, level = math.inf, 0
         for one in sorted(known, key=lambda pair: -pair[1].throughput):
-            if stops and one[1].throughput >= share * stops[-1][0][1].throughput:
-                stops[-1].append(one)
-            else:
+            if one[1].throughput < least:
+                least, level = share * one[1].throughput, len(stops)
+            # As much may be all that one station allows here, and all that another one allows there.
+            station = _limit(*one).station
+            alike = next((stop for stop in stops[level:] if _limit(*stop[0]).station == station), None)
+            if alike is None:
                 stops.append([one])
+            else:
+                alike.append(one)
         for stop in stops:
             ordered = [one for one in known if one in stop]
             found.append(
                 Stop(workload, tuple(one for one, _ in ordered), tuple(one for _, one in ordered), len(stops) == 1)
             )
     return found
+
+
+def _limit(series: Series, maximum: Maximum) -> Limit:
+    links = series.sweep.study.topology.built_links if series.sweep.links_built else None
+    return bottleneck(usages(maximum.cell, links), queue_grows=None)
 
 
 def ends_text(low: float, high: float) -> str:
