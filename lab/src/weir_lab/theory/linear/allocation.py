@@ -94,8 +94,8 @@ def reaches(responses: Sequence[Sequence[MeasuredRun]], aims: Mapping[C, Aim], l
     >>> runs = [MeasuredRun(cell, value, block) for block, pair in enumerate([(10, 20), (11, 22.2), (9, 17.9)])
     ...         for cell, value in zip("ab", pair)]
     >>> found = reaches([runs], {"a": Aim(0.05), "b": Aim(0.05), "c": Aim(0.05)})
-    >>> found["c"].lack, found["a"].n, found["a"].freedom
-    (inf, 3, 2)
+    >>> found["c"].lack, found["a"].n, found["a"].own
+    (inf, 3, True)
     """
     found = {cell: Reach(0, math.inf, aim) for cell, aim in aims.items()}
     for runs in responses:
