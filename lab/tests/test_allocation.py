@@ -235,6 +235,8 @@ def test_own_runs_to_come_count_that_the_quantile_shrinks_too() -> None:
     # Narrow enough already, but by two degrees of freedom, and not by half: lucky runs may be so.
     assert runs_to_come({"a": Reach(3, 0.015, Aim(0.02, 3), 2.0, own=True)}) == {"a": 1}
     assert runs_to_come({"a": Reach(3, 0.009, Aim(0.02, 3), 2.0, own=True)}) == {"a": 0}
+    # Two runs that differ by a factor of thousands: counted one by one it took for ever.
+    assert runs_to_come({"a": Reach(2, 1e12, Aim(0.02, 3), 1.0, own=True)})["a"] > 100_000
 
 
 def test_what_is_still_to_come_is_estimated_by_the_square_of_the_lack() -> None:

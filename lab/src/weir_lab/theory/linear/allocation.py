@@ -14,6 +14,7 @@ half-widths counts: that of the pooled error, and that of the cell's own (docs/m
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -44,6 +45,8 @@ _FREEDOM_MIN = 8
 # Whoever stops as soon as a cell's own interval is narrow enough stops at lucky runs: with less freedom it has to be half as wide.
 _OWN_FREEDOM_MIN = 6.0
 _SURE = 0.5
+# Nobody makes so many runs: cells that are known within a factor of thousands would take long to count.
+_RUNS_COUNTED_MAX = 1_000_000
 # From this p value of the check of equal spread on, the pooled error stands for all cells.
 _ALIKE_P = 0.5
 
@@ -182,10 +185,10 @@ def _own_runs(reach: Reach, level: float = 0.95) -> int:
         shrinks = float(stdtrit(freedom, 0.5 + level / 2.0)) / quantile * math.sqrt(reach.n / n)
         return replace(reach, n=n, freedom=freedom, half_width=reach.half_width * shrinks)
 
-    n, quantile = reach.n, float(stdtrit(reach.freedom, 0.5 + level / 2.0))
-    while not of(n).done:
-        n += 1
-    return n
+    quantile, most = float(stdtrit(reach.freedom, 0.5 + level / 2.0)), reach.n
+    while not of(most).done and most < _RUNS_COUNTED_MAX:
+        most *= 2
+    return bisect_left(range(most), True, lo=reach.n, key=lambda n: of(n).done)
 
 
 def _own_spreads(made: Fit) -> dict[Hashable, tuple[float, float]]:
