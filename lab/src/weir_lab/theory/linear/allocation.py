@@ -45,7 +45,7 @@ _FREEDOM_MIN = 8
 # Whoever stops as soon as a cell's own interval is narrow enough stops at lucky runs: with less freedom it has to be half as wide.
 _OWN_FREEDOM_MIN = 6.0
 _SURE = 0.5
-# Nobody makes so many runs: cells that are known within a factor of thousands would take long to count.
+# Nobody makes more runs than this: cells that are known within a factor of thousands would take long to count.
 _RUNS_COUNTED_MAX = 1_000_000
 # From this p value of the check of equal spread on, the pooled error stands for all cells.
 _ALIKE_P = 0.5
