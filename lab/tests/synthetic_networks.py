@@ -22,6 +22,7 @@ from weir_lab.theory.fitting.devices import Device, System
 from weir_lab.theory.fitting.simulated import SimulatedSystem, simulate_system
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from weir_lab.design import ScheduledRun, Study
@@ -102,9 +103,11 @@ def write_networks(
     wire: bool = True,
     stamps: bool = True,
     quotas: bool = True,
+    slowness: Callable[[tuple[int, int], int], float | None] = lambda _key, _repetition: 1.0,
 ) -> Study:
     """Every run of the study, of one of `KINDS`. In the ``odd`` cell (workers, clients) a reply has twice as many bytes.
 
+    ``slowness`` is how many times as long all takes in a repetition of a cell (workers, clients); None where that run was not made.
     Without ``wire``, ``stamps`` or ``quotas`` the records do not tell of them.
     """
     folder.mkdir(parents=True)
@@ -115,7 +118,9 @@ def write_networks(
     for run in schedule(made):
         key = (_crew(run), run.cell.settings.clients)
         seen = (wire, stamps and kind != "direct", quotas)
-        _write_run(runs_folder(folder) / run.name, made, run, 2.0 if key == odd else 1.0, seen)
+        slow = slowness(key, run.repetition)
+        if slow is not None:
+            _write_run(runs_folder(folder) / run.name, made, run, 2.0 if key == odd else 1.0, seen, slow)
     return made
 
 
@@ -123,27 +128,31 @@ def _crew(run: ScheduledRun) -> int:
     return run.cell.settings.workers or run.cell.settings.readers or 0
 
 
-def _write_run(folder: Path, made: Study, run: ScheduledRun, link: float, reported: tuple[bool, bool, bool]) -> None:
+def _write_run(
+    folder: Path, made: Study, run: ScheduledRun, link: float, reported: tuple[bool, bool, bool], slow: float
+) -> None:
     folder.mkdir(parents=True)
     settings, (wire, stamps, quotas) = run.cell.settings, reported
     truth = measured(_crew(run), settings.clients, link)
     direct = settings.path is RequestPath.DIRECT
-    noise = float(np.exp(np.random.default_rng([run.position, run.repetition]).normal(0.0, SPREAD)))
+    noise = float(np.exp(np.random.default_rng([run.position, run.repetition]).normal(0.0, SPREAD))) / slow
     rate = truth.throughput_per_s.mean * noise
     count = 700
     duration_ns = int(count / rate * SECOND)
     whole_ns = settings.clients / rate * 1e9
-    write_json(folder / "load.json", _load(settings.clients, _times(whole_ns, count), rate, duration_ns))
+    write_json(folder / "load.json", _load(settings.clients, _times(whole_ns, count), rate, duration_ns, slow))
     roles = {
-        role.value: RoleCpu(cpu_ns=int(device.service_s * QUOTA * count * 1e9))
+        role.value: RoleCpu(cpu_ns=int(device.service_s * slow * QUOTA * count * 1e9))
         for role, device in zip((Role.CLIENT, Role.PROXY, Role.SERVERS), SYSTEM.devices, strict=False)
         if not (direct and role is Role.PROXY)
     }
-    sent = {tier: SYSTEM.device(f"{tier} uplinks").service_s * rate * 1e6 / 8 for tier, rate in LINKS_MBIT_S.items()}
+    sent = {
+        tier: SYSTEM.device(f"{tier} uplinks").service_s * slow * rate * 1e6 / 8 for tier, rate in LINKS_MBIT_S.items()
+    }
     sent["server"] *= link
     if direct:
         del sent["proxy"]
-    thread_ns = int(SYSTEM.device("network thread").service_s * count * 1e9)
+    thread_ns = int(SYSTEM.device("network thread").service_s * slow * count * 1e9)
     cpu = CpuRecord(
         start_unix_ns=1, interval_ns=duration_ns, roles=roles, cores=8, busy_ns=sum(one.cpu_ns for one in roles.values()),
         machines={f"{tier}-0": MachineUse(sent_bytes=int(one * count)) for tier, one in sent.items()} if wire else {},
@@ -177,7 +186,7 @@ def _times(mean_ns: float, count: int) -> Any:
     return np.maximum(1, np.repeat(SHAPE, count // SHAPE.size) * mean_ns).astype(np.int64)
 
 
-def _load(clients: int, times: Any, rate: float, duration_ns: int) -> dict[str, Any]:
+def _load(clients: int, times: Any, rate: float, duration_ns: int, slow: float) -> dict[str, Any]:
     windows = [{"start_ns": 0, "length_ns": SECOND, "requests": round(rate), "response_time_sum_ns": 1}]
     return {
         "schema": "weir.load/1", "weir_version": "0.1.0",
@@ -188,7 +197,7 @@ def _load(clients: int, times: Any, rate: float, duration_ns: int) -> dict[str, 
         "operations": {"get": {"requests": times.size, "misses": 0, "errors": 0, "response_time": distribution(times)}},
         "throughput_rps": rate, "windows": windows, "errors": {},
         # A generator reports its own CPU time.
-        "cpu": {"user_ns": int(SYSTEM.devices[0].service_s * QUOTA * times.size * 1e9), "system_ns": 0},
+        "cpu": {"user_ns": int(SYSTEM.devices[0].service_s * slow * QUOTA * times.size * 1e9), "system_ns": 0},
         "failures": {"count": 0, "first": []},
     }  # fmt: skip
 

@@ -209,6 +209,31 @@ def test_all_pairs_have_tukeys_quantile(groups: int, freedom: int) -> None:
     assert max_t_p(wanted, correlation, freedom) == pytest.approx(0.05, abs=1e-3)
 
 
+def test_a_level_at_one_speed_takes_slow_blocks_out_and_says_nothing_where_no_block_connects() -> None:
+    slow = {1: 1.0, 2: 1.5, 3: 2.0, 4: 5.0}
+    runs = [MeasuredRun(cell, level * slow[block], block) for cell, level, blocks in
+            (("a", 100.0, (1, 2)), ("b", 200.0, (1, 2, 3)), ("c", 300.0, (2, 3))) for block in blocks]  # fmt: skip
+    model = LogModel(runs)
+    assert model.mean_here("b") / model.mean_here("a") == pytest.approx(2.0)
+    assert model.level_here("c").mean / model.level_here("b").mean == pytest.approx(1.5)
+    apart = LogModel([*runs, MeasuredRun("alone", 7.0, 4), MeasuredRun("alone", 7.0, 4)])
+    assert apart.mean_here("alone") == 7.0
+    with pytest.raises(LayoutError, match="do not connect the cell alone"):
+        apart.level_here("alone")
+
+
+def test_the_own_spread_of_a_level_at_one_speed_is_the_one_that_draws_show_or_a_little_more() -> None:
+    """A cell that spreads much pulls the estimates of its blocks, and what is left over of it looks smaller than it is."""
+    rng = np.random.default_rng(8)
+    cells = [cell for block in range(8) for cell in "abc"]
+    layout, sds = lay_out(cells, [block for block in range(8) for _ in "abc"]), {"a": 1.0, "b": 0.1, "c": 0.1}
+    spread = np.array([sds[cell] for cell in cells])
+    drawn = [fit(layout, spread * rng.normal(size=len(cells))) for _ in range(3000)]
+    seen = float(np.std([made.level_here_by_spread("a").value for made in drawn]))
+    said = math.sqrt(float(np.mean([made.level_here_by_spread("a").standard_error ** 2 for made in drawn])))
+    assert seen <= said <= 1.4 * seen
+
+
 def test_all_against_one_have_dunnetts_quantile() -> None:
     # Dunnett's table, two-sided 5 %: 2.65 for 4 comparisons and 20 degrees of freedom, 2.68 for 3 and 12.
     for comparisons, freedom, printed in ((4, 20, 2.65), (3, 12, 2.68)):

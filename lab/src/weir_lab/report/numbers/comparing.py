@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from weir_lab.theory.stats import Interval
 
 __all__ = [
+    "AS_MEASURED",
+    "AT_ONE_SPEED",
+    "Levels",
     "at_equal_blocks",
     "basis_of",
     "cell_key",
@@ -80,7 +83,9 @@ def outside_of(run: Reading) -> float | None:
 
 
 # A line or a column asks for the same response of one cell after the other.
-_model_of = lru_cache(maxsize=16)(model_of)
+_model_of = lru_cache(maxsize=32)(model_of)
+# With less the yardstick's slope costs more than it explains; nights go by the same number.
+_FREEDOM_MIN = 8
 
 
 def level_of(
@@ -114,6 +119,60 @@ def stands_alone(cell: CellReadings, value: Callable[[Reading], float | None]) -
 
 def _model(cell: CellReadings, value: Callable[[Reading], float | None]) -> LogModel | None:
     return _model_of(cell.among, value) if cell.among and min(cell.of(value)) > 0.0 else None
+
+
+def _mean_here_of(cell: CellReadings, value: Callable[[Reading], float | None]) -> float | None:
+    """Mean over the cell's runs, brought to the mean block and yardstick of the cells among which it is; None where no run has it.
+
+    What is not positive in every run, and what no block connects with other cells, stays as it is.
+    """
+    found = cell.of(value)
+    if not found:
+        return None
+    model = _model_here(cell, value)
+    return sum(found) / len(found) if model is None else model.mean_here(cell_key(cell))
+
+
+def _level_here_of(cell: CellReadings, value: Callable[[Reading], float | None]) -> Interval | None:
+    """`_mean_here_of` with an interval for who compares runs of one sweep; None below two runs.
+
+    Where no block connects the cell with others it is that of `level_of`.
+    """
+    model = _model_here(cell, value)
+    if model is None or len(cell.of(value)) < 2:
+        return level_of(cell, value)
+    try:
+        return model.level_here(cell_key(cell))
+    except LayoutError:
+        return level_of(cell, value)
+
+
+def _mean_of(cell: CellReadings, value: Callable[[Reading], float | None]) -> float | None:
+    """Mean over the cell's runs; None where no run has it."""
+    found = cell.of(value)
+    return sum(found) / len(found) if found else None
+
+
+class Levels(NamedTuple):
+    """How means of cells are taken, and their intervals: None below two runs, the mean only where no run has the value."""
+
+    mean: Callable[[CellReadings, Callable[[Reading], float | None]], float | None]
+    level: Callable[[CellReadings, Callable[[Reading], float | None]], Interval | None]
+
+
+AS_MEASURED = Levels(_mean_of, level_of)
+"""As runs were: what differs between hours is in the interval."""
+AT_ONE_SPEED = Levels(_mean_here_of, _level_here_of)
+"""At the mean block and the mean yardstick of the runs of a sweep, for who compares those."""
+
+
+def _model_here(cell: CellReadings, value: Callable[[Reading], float | None]) -> LogModel | None:
+    """The model by cell, block and yardstick; without the yardstick where it was not read in all runs, or few runs are there."""
+    plain = _model(cell, value)
+    if plain is None or any(run.slowness_ns() is None for one in cell.among for run in one.runs):
+        return plain
+    found = _model_of(cell.among, value, with_yardstick=True)
+    return found if found is not None and found.fit.freedom >= _FREEDOM_MIN else plain
 
 
 def basis_of(

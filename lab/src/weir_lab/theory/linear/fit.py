@@ -167,12 +167,16 @@ class Fit:
         For blocks that do not have all cells of the contrast, so that it has no values block by block. A cell that says nothing of its own
         spread takes the pooled one. Degrees of freedom after Satterthwaite.
         """
-        weights, layout = self._estimable(contrast), self.layout
-        own = layout.own_freedom
-        squares = layout.cell_sums(self.residuals**2)
-        shares = layout.cell_sums(self.spread_of(weights) ** 2)
+        weights = self._estimable(contrast)
+        return self._by_spread(float(weights @ self.means), self.spread_of(weights), self.residuals**2)
+
+    def _by_spread(self, value: float, form: NDArray[np.float64], squared: NDArray[np.float64]) -> Estimate:
+        """A linear form in the runs with each cell's own spread; a cell that says nothing of its own takes the pooled one."""
+        layout = self.layout
+        squares = layout.cell_sums(squared)
+        shares = layout.cell_sums(form**2)
         parts, freedoms, pooled = [], [], 0.0
-        for share, square, freedom in zip(shares.tolist(), squares.tolist(), own.tolist(), strict=True):
+        for share, square, freedom in zip(shares.tolist(), squares.tolist(), layout.own_freedom.tolist(), strict=True):
             if freedom < _OWN_FREEDOM_MIN:
                 pooled += share
             elif share > 0.0:
@@ -180,7 +184,7 @@ class Fit:
                 freedoms.append(freedom)
         parts.append(pooled * self.sse / self.freedom)
         freedoms.append(float(self.freedom))
-        return _satterthwaite(float(weights @ self.means), parts, freedoms)
+        return _satterthwaite(value, parts, freedoms)
 
     @property
     def complete(self) -> bool:
@@ -229,21 +233,42 @@ class Fit:
         >>> round(made.level_here("b").value - made.level_here("a").value, 6)
         2.5
         """
+        form = self._form_here(cell)
+        return Estimate(float(form @ self.y), self.error_sd * float(np.linalg.norm(form)), float(self.freedom))
+
+    def level_here_by_spread(self, cell: Hashable) -> Estimate:
+        """The same estimate as `level_here`, with each cell's own spread.
+
+        A run pulls the estimate of its block towards itself. Where the other runs of the block spread less, its residual is smaller by that
+        once more than its degrees of freedom say, so squares are brought back by it. Where they spread as much, that is too much.
+        """
+        form, layout = self._form_here(cell), self.layout
+        own = 1.0 / layout.counts[layout.cell]
+        # A cell of one run has no residual, and no freedom.
+        kept = np.divide(1.0 - layout.leverage, 1.0 - own, out=np.ones_like(own), where=own < 1.0)
+        squared = np.divide(self.residuals**2, kept, out=np.zeros_like(kept), where=kept > _CONNECTED)
+        return self._by_spread(float(form @ self.y), form, squared)
+
+    def runs_here(self, cell: Hashable) -> NDArray[np.float64]:
+        """The runs of a cell, each brought to the mean block and covariate; their mean is that of `level_here`."""
+        self._form_here(cell)
+        here = self.layout.cell == self.layout.places[cell]
+        return np.asarray(self.y[here] - (self.layout.columns[here] - self._reference) @ self.coefficients)
+
+    def _form_here(self, cell: Hashable) -> NDArray[np.float64]:
+        """Of `level_here`, the weight of each run."""
         layout = self.layout
         if cell not in layout.places:
             raise LayoutError(f"No run of the cell {cell}; there are {', '.join(map(str, layout.cells))}.")
         place = layout.places[cell]
         apart = layout.column_means[place] - self._reference
-        _, s, v = layout.basis
+        u, s, v = layout.basis
         if apart.size and float(np.linalg.norm(apart - v @ (v.T @ apart))) > _CONNECTED:
             raise LayoutError(
                 f"Blocks do not connect the cell {cell} with the others: measure it in a block with cells that have runs."
             )
-        value = float(layout.cell_means(self.y)[place] - apart @ self.coefficients)
-        error = self.error_sd * math.hypot(
-            1.0 / math.sqrt(layout.counts[place]), float(np.linalg.norm((apart @ v) / s))
-        )
-        return Estimate(value, error, float(self.freedom))
+        own = np.where(layout.cell == place, 1.0 / layout.counts[place], 0.0)
+        return np.asarray(own - u @ ((apart @ v) / s))
 
     def level(self, *cells: Hashable) -> Estimate:
         """Mean of a cell's runs, or of several cells' means, with blocks as a random sample: σ² Σ w² + σ_block² Σ(weight of each block)².

@@ -237,6 +237,25 @@ class LogModel:
         estimate = self.fit.level(cell) if self.spread.equal else self.fit.level_by_cell(cell)
         return _interval(self.values[cell], estimate, level)
 
+    def mean_here(self, cell: Hashable) -> float:
+        """Mean of a cell's runs, each brought to the mean block and covariate of all runs; as they are where no block connects the cell."""
+        try:
+            return _mean(np.exp(self.fit.runs_here(cell)).tolist())
+        except LayoutError:
+            return _mean(self.values[cell])
+
+    def level_here(self, cell: Hashable, level: float = 0.95) -> Interval:
+        """`mean_here` with an interval for this cell alone, for who compares these very runs: what their hours have in common is no error.
+
+        Of another night it says nothing, where `level` does. With unequal spreads the larger error of two, as nights go by: that of all
+        cells, and that with each cell's own spread. ``LayoutError`` where blocks do not connect the cell with others.
+        """
+        estimate = self.fit.level_here(cell)
+        if not self.spread.equal:
+            own = self.fit.level_here_by_spread(cell)
+            estimate = max(estimate, own, key=lambda one: _reach(one, level))
+        return _interval(np.exp(self.fit.runs_here(cell)).tolist(), estimate, level)
+
     def levels(self, level: float = 0.95) -> dict[Hashable, Interval]:
         """All cells' levels, each with an interval of its own."""
         return {cell: self.level(cell, level) for cell in self.fit.layout.cells}
@@ -268,9 +287,18 @@ def interval_of(values: ArrayLike, level: float = 0.95) -> Interval:
     return positive_interval(data, level) if (data > 0.0).all() else mean_interval(data, level)
 
 
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def _reach(estimate: Estimate, level: float) -> float:
+    """Half of an estimate's interval."""
+    return float(stdtrit(estimate.freedom, 0.5 + level / 2.0)) * estimate.standard_error
+
+
 def _interval(values: Sequence[float], estimate: Estimate, level: float) -> Interval:
-    mean = math.fsum(values) / len(values)
-    factor = math.exp(float(stdtrit(estimate.freedom, 0.5 + level / 2.0)) * estimate.standard_error)
+    mean = _mean(values)
+    factor = math.exp(_reach(estimate, level))
     return Interval(mean, mean / factor, mean * factor, len(values), level)
 
 

@@ -7,18 +7,20 @@ are visited while a worker is held. Start with `devices_of`.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from weir_lab.design import Engine, RequestPath, Role
-from weir_lab.report.numbers.comparing import throughput_of
+from weir_lab.report.numbers.comparing import AT_ONE_SPEED, throughput_of
 from weir_lab.report.numbers.stations import CPU_QUOTAS, link_bounds
 from weir_lab.theory.fitting.devices import Device
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
     from weir_lab.design import Settings
     from weir_lab.records.places import TestbedRecord
+    from weir_lab.report.numbers.comparing import Levels
     from weir_lab.report.numbers.readings import CellReadings, Reading, SweepReadings
 
 __all__ = ["SHARED", "built_delays", "burst_s", "devices_of"]
@@ -35,13 +37,15 @@ _BURST_S, _BURST_BYTES_MIN = 0.004, 16_384
 _WRITES = 0.5
 
 
-def devices_of(cell: CellReadings, sweep: SweepReadings) -> tuple[tuple[Device, ...], tuple[str, ...]]:
+def devices_of(
+    cell: CellReadings, sweep: SweepReadings, levels: Levels = AT_ONE_SPEED
+) -> tuple[tuple[Device, ...], tuple[str, ...]]:
     """Devices with seconds per visit as they were counted in a cell, mean over runs, and what could not be counted, in words."""
     found: list[Device] = []
     missing: list[str] = []
     testbed = sweep.testbed
     if testbed is None or testbed.shares_cpu:
-        whole = _mean(cell.of(lambda run: run.machine_cpu_s))
+        whole = levels.mean(cell, _machine_cpu_s)
         if whole is None:
             missing.append("no CPU time of the machine is recorded, so no station stands for it")
         else:
@@ -49,18 +53,18 @@ def devices_of(cell: CellReadings, sweep: SweepReadings) -> tuple[tuple[Device, 
             found.append(Device(SHARED, whole, servers=cores))
     else:
         for tier, role in _roles(cell.settings).items():
-            spent = _mean(cell.of(lambda run, role=role: run.cpu_s(role)))  # type: ignore[misc]
+            spent = levels.mean(cell, _cpu_s_of(role))
             if spent is None:
                 missing.append(f"no CPU time of the {tier} machines is recorded")
             else:
                 found.append(_cpus(tier, spent, cell.settings, testbed))
-    thread = _mean(cell.of(_network_thread_s))
+    thread = levels.mean(cell, _network_thread_s)
     if thread is not None:
         found.append(Device("network thread", thread, count=cell.settings.proxies, own=True))
     elif cell.settings.engine is not Engine.EVENT and cell.settings.path is RequestPath.PROXY:
         missing.append("CPU time of the network thread is not recorded")
     if testbed is not None and sweep.links_built:
-        links, by_payload = _links(cell, sweep, testbed)
+        links, by_payload = _links(cell, sweep, testbed, levels)
         found += links
         if by_payload:
             missing.append("bytes on the wire were not counted: links are known by payload, without headers")
@@ -121,7 +125,9 @@ def _cpus(tier: str, spent_s: float, settings: Settings, testbed: TestbedRecord)
     )
 
 
-def _links(cell: CellReadings, sweep: SweepReadings, testbed: TestbedRecord) -> tuple[list[Device], bool]:
+def _links(
+    cell: CellReadings, sweep: SweepReadings, testbed: TestbedRecord, levels: Levels
+) -> tuple[list[Device], bool]:
     """The uplinks of each tier, and whether one is known by payload alone."""
     settings, found, by_payload = cell.settings, [], False
     planned = sweep.study.topology.built_links
@@ -130,7 +136,7 @@ def _links(cell: CellReadings, sweep: SweepReadings, testbed: TestbedRecord) -> 
         name = f"{tier} uplinks"
         rates = [machine.link_mbit_s for machine in testbed.machines if machine.name.startswith(f"{tier}-")]
         known = [rate for rate in rates if rate is not None]
-        wire = _mean(cell.of(lambda run, tier=tier: run.wire_bytes(tier)))  # type: ignore[misc]
+        wire = levels.mean(cell, _wire_bytes_of(tier))
         share, together = _shared_out(tier, settings)
         inside = tier == "server" or (tier == "proxy" and settings.write_ratio >= _WRITES)
         machines = _machines(tier, settings)
@@ -164,5 +170,16 @@ def _network_thread_s(run: Reading) -> float | None:
     return None if cores is None else cores / throughput_of(run)
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
+def _machine_cpu_s(run: Reading) -> float | None:
+    return run.machine_cpu_s
+
+
+# One function for each role and tier, so that the model of its numbers is made once for all cells.
+@cache
+def _cpu_s_of(role: Role) -> Callable[[Reading], float | None]:
+    return lambda run: run.cpu_s(role)
+
+
+@cache
+def _wire_bytes_of(tier: str) -> Callable[[Reading], float | None]:
+    return lambda run: run.wire_bytes(tier)

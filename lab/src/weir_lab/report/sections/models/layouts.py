@@ -9,8 +9,9 @@
 Cells of one layout (a number of proxies and of servers, one workload) make one network, whatever the numbers of clients
 and workers. With the split engine a read holds one of the readers as a request holds a worker, and each number of
 readers is a layout: what a request costs the proxy changes with them. The fit sees every second cell of the table of
-clients and workers, the one with the fewest of both among them; no cell is chosen for what it shows. Start with
-`layouts_of` and `fits_of`.
+clients and workers, the one with the fewest of both among them; no cell is chosen for what it shows. What the fit sees
+and what it is held against are brought to the same blocks and yardstick, because their runs lie in different hours.
+Start with `layouts_of` and `fits_of`.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from weir_lab.design import Engine, RequestPath
 from weir_lab.report.common import OF_PROXIES, level_name, workload_name
-from weir_lab.report.numbers.comparing import level_of, response_of, throughput_of
+from weir_lab.report.numbers.comparing import AT_ONE_SPEED, response_of, throughput_of
 from weir_lab.report.sections.models.counted import SHARED, built_delays, devices_of
 from weir_lab.report.sections.models.open_stations import held_s, workers_of
 from weir_lab.report.sections.models.words import no_miss
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weir_lab.design.whole.sets import Margins
+    from weir_lab.report.numbers.comparing import Levels
     from weir_lab.report.numbers.readings import CellReadings, SweepReadings
     from weir_lab.theory.fitting.devices import Device, Fitted, Solved, Twice
     from weir_lab.theory.fitting.meeting import Meeting
@@ -199,15 +201,20 @@ def _crew(cell: CellReadings) -> int | None:
 
 # The answer, its sentence and the page ask for the same fits.
 @lru_cache(maxsize=8)
-def fits_of(sweeps: tuple[SweepReadings, ...], margins: Margins) -> tuple[LayoutFit, ...]:
-    """Every layout with its network; none is left out, a layout that has too little says so."""
-    return tuple(_fit(layout, margins) for layout in layouts_of(sweeps))
+def fits_of(
+    sweeps: tuple[SweepReadings, ...], margins: Margins, levels: Levels = AT_ONE_SPEED
+) -> tuple[LayoutFit, ...]:
+    """Every layout with its network; none is left out, a layout that has too little says so.
+
+    ``levels`` are those that the fit sees and that it is held against.
+    """
+    return tuple(_fit(layout, margins, levels) for layout in layouts_of(sweeps))
 
 
-def _fit(layout: Layout, margins: Margins) -> LayoutFit:
+def _fit(layout: Layout, margins: Margins, levels: Levels) -> LayoutFit:
     seen, notes = {}, dict[str, None]()
     for key, cell in layout.cells.items():
-        seen[key], missing = _seen_cell(cell, key[0], layout.sweep)
+        seen[key], missing = _seen_cell(cell, key[0], layout.sweep, levels)
         notes.update(dict.fromkeys(missing))
     seen, lacking = _alike(seen)
     notes.update(dict.fromkeys(lacking))
@@ -223,7 +230,8 @@ def _fit(layout: Layout, margins: Margins) -> LayoutFit:
     except ValueError as error:
         return LayoutFit(layout, None, (), tuple(notes), f"no network could be fitted: {error}")
     simulated = not fitted.shows_what_it_saw and worst_simulated(fitted, _SIMULATED) < _BETTER * fitted.worst_seen
-    predictions = tuple(_predicted(fitted, layout, key, seen[key], margins, simulated) for key in sorted(layout.cells))
+    held = _Held(margins, levels)
+    predictions = tuple(_predicted(fitted, layout, key, seen[key], held, simulated) for key in sorted(layout.cells))
     return LayoutFit(layout, fitted, predictions, tuple(notes), "", simulated)
 
 
@@ -242,44 +250,44 @@ def _alike(
     ]
 
 
-def _seen_cell(cell: CellReadings, workers: int, sweep: SweepReadings) -> tuple[SeenCell, tuple[str, ...]]:
-    devices, missing = devices_of(cell, sweep)
-    times = cell.of(held_s) if workers else []
-    return (
-        SeenCell(
-            cell.settings.population,
-            cell.mean_throughput,
-            cell.mean_response_s,
-            devices,
-            workers or None,
-            sum(times) / len(times) if times else None,
-        ),
-        missing,
-    )
+def _seen_cell(
+    cell: CellReadings, workers: int, sweep: SweepReadings, levels: Levels
+) -> tuple[SeenCell, tuple[str, ...]]:
+    devices, missing = devices_of(cell, sweep, levels)
+    x, r = (levels.mean(cell, value) for value in (throughput_of, response_of))
+    assert x is not None  # every run has both
+    assert r is not None
+    held = levels.mean(cell, held_s) if workers else None
+    return SeenCell(cell.settings.population, x, r, devices, workers or None, held), missing
+
+
+class _Held(NamedTuple):
+    """What predictions are held against: means and intervals at the speed at which the fit saw its cells, and how far off they may be."""
+
+    margins: Margins
+    levels: Levels
+
+    def meetings(self, cell: CellReadings, seen: SeenCell, solved: Solved) -> tuple[Meeting, Meeting]:
+        x, r = self.levels.level(cell, throughput_of), self.levels.level(cell, response_of)
+        return (
+            meeting_of(x, solved.throughput_per_s, self.margins.prediction_throughput, seen.throughput_per_s),
+            meeting_of(r, solved.response_s, self.margins.prediction_response, seen.response_s),
+        )
 
 
 def _predicted(
-    fitted: Fitted, layout: Layout, key: tuple[int, int], seen: SeenCell, margins: Margins, simulated: bool
+    fitted: Fitted, layout: Layout, key: tuple[int, int], seen: SeenCell, held: _Held, simulated: bool
 ) -> Predicted:
     cell = layout.cells[key]
     solved = fitted.solve(seen.population, seen.workers)
     if simulated:
         solved = _with_constant_times(fitted, seen, solved)
-    meetings = _meetings(cell, solved, margins)
+    meetings = held.meetings(cell, seen, solved)
     is_seen = layout.is_seen(key)
-    reason = "" if is_seen else _reason(fitted, seen, layout, key, solved, meetings, margins)
-    held = cell.of(lambda run: None if (time := held_s(run)) is None else run.throughput * time)
-    busy = sum(held) / len(held) / key[0] if held and key[0] else None
+    reason = "" if is_seen else _reason(fitted, seen, layout, key, solved, meetings, held)
+    used = cell.of(lambda run: None if (time := held_s(run)) is None else run.throughput * time)
+    busy = sum(used) / len(used) / key[0] if used and key[0] else None
     return Predicted(cell, key[0], is_seen, solved, *meetings, reason, seen.devices, busy)
-
-
-def _meetings(cell: CellReadings, solved: Solved, margins: Margins) -> tuple[Meeting, Meeting]:
-    return (
-        meeting_of(
-            level_of(cell, throughput_of), solved.throughput_per_s, margins.prediction_throughput, cell.mean_throughput
-        ),
-        meeting_of(level_of(cell, response_of), solved.response_s, margins.prediction_response, cell.mean_response_s),
-    )
 
 
 def _reason(
@@ -289,7 +297,7 @@ def _reason(
     key: tuple[int, int],
     solved: Solved,
     meetings: tuple[Meeting, Meeting],
-    margins: Margins,
+    held: _Held,
 ) -> str:
     """Of a miss, the device that took more or less of a request than elsewhere, if the prediction with it is met."""
     if not any(one.verdict is Verdict.MISSED for one in meetings):
@@ -304,7 +312,7 @@ def _reason(
     ]
     again = own.solve(seen.population)
     off = [one for one in off if one[0] > _OTHER]
-    if off and not any(one.verdict is Verdict.MISSED for one in _meetings(cell, again, margins)):
+    if off and not any(one.verdict is Verdict.MISSED for one in held.meetings(cell, seen, again)):
         device = max(off, key=lambda one: one[0] * again.utilization.get(one[1].name, 0.0))[1]
         more = 100.0 * (device.demand_s / expected[device.name].demand_s - 1.0)
         return (
@@ -312,7 +320,7 @@ def _reason(
             "the fit saw; with what it took here the prediction is not missed"
         )
     steady = _with_constant_times(fitted, seen, solved)
-    if not any(one.verdict is Verdict.MISSED for one in _meetings(cell, steady, margins)):
+    if not any(one.verdict is Verdict.MISSED for one in held.meetings(cell, seen, steady)):
         return (
             "exponential times, which product form needs, are not those of links and CPUs: simulated event by event with constant ones the "
             "prediction is not missed"
@@ -320,7 +328,7 @@ def _reason(
     why = (
         f"neither what was counted here nor constant times explain it (fullest station: {layout.named(solved.fullest)})"
     )
-    if solved.throughput_per_s > cell.mean_throughput:
+    if solved.throughput_per_s > seen.throughput_per_s:
         return f"too fast, and {why}: something waits that is no station here"
     return f"too slow, and {why}: requests cost less here than where the fit saw them"
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weir_lab.report.common import figure, level_value, mark, method
-from weir_lab.report.numbers.comparing import loops_text, response_of, throughput_of
+from weir_lab.report.common import figure, mark, method
+from weir_lab.report.numbers.comparing import AS_MEASURED, AT_ONE_SPEED, loops_text, response_of, throughput_of
 from weir_lab.report.page.blocks import Table, Text, Value
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Look, Mark, Panel
 from weir_lab.report.sections.models.open_stations import HEAVY_CLIENTS, LIGHT_CLIENTS
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from weir_lab.report.common import Task
-    from weir_lab.report.numbers.readings import Reading
+    from weir_lab.report.numbers.comparing import Levels
+    from weir_lab.report.numbers.readings import CellReadings, Reading
     from weir_lab.report.page.blocks import Entry, Figure
     from weir_lab.report.sections.models.layouts import Layout, LayoutFit, Predicted
     from weir_lab.theory.fitting.devices import Device, Fitted, Solved
@@ -77,8 +78,11 @@ def notes(fits: Sequence[LayoutFit]) -> list[Text]:
     return [Text("What the networks of queues do not have:", points, note=True)]
 
 
-def total(fits: Sequence[LayoutFit]) -> str:
-    """How the cells that were held out were met over all layouts; empty where none has a network."""
+def total(fits: Sequence[LayoutFit], as_measured: Sequence[LayoutFit] = ()) -> str:
+    """How the cells that were held out were met over all layouts; empty where none has a network.
+
+    ``as_measured`` are the same fits without one speed of the machine.
+    """
     held = [one for fit in fits for one in fit.held_out]
     if not held:
         return ""
@@ -99,7 +103,19 @@ def total(fits: Sequence[LayoutFit]) -> str:
         f"{near} {'lies' if near == 1 else 'lie'} within {THROUGHPUT_PERCENT:g} % of throughput and {RESPONSE_PERCENT:g} % of response "
         f"time by {'its mean' if near == 1 else 'their means'}; {inside} "
         f"within both: throughput {tally_text([one.x_meeting for one in held])}; response time "
-        f"{tally_text([one.r_meeting for one in held])}."
+        f"{tally_text([one.r_meeting for one in held])}{_raw(as_measured)}."
+    )
+
+
+def _raw(fits: Sequence[LayoutFit]) -> str:
+    """How many intervals are inside where nothing is brought to one speed of the machine; empty without such fits."""
+    held = [one for fit in fits for one in fit.held_out]
+    if not held:
+        return ""
+    both = sum(one.x_meeting.met and one.r_meeting.met for one in held)
+    return (
+        "; all this is at one speed of the machine, and with runs as they were, in the fit, too, "
+        f"{both} {'lies' if both == 1 else 'lie'} within both"
     )
 
 
@@ -173,8 +189,9 @@ def table_of_cells(task: Task, fits: Sequence[LayoutFit]) -> Table | None:
             rows.append(
                 (
                     fit.layout.name, _workers(fit.layout, one.workers), Value(settings.population), "seen" if one.seen else "held out",
-                    level_value(one.cell, throughput_of, digits=0), Value(solved.throughput_per_s, digits=0), off(one.x_meeting),
-                    "–" if one.seen else str(one.x_meeting.verdict), level_value(one.cell, response_of, 1e3),
+                    _as_measured(one.cell, throughput_of, digits=0), _here(one.cell, throughput_of, digits=0),
+                    Value(solved.throughput_per_s, digits=0), off(one.x_meeting), "–" if one.seen else str(one.x_meeting.verdict),
+                    _as_measured(one.cell, response_of, 1e3), _here(one.cell, response_of, 1e3),
                     Value(1e3 * solved.response_s), off(one.r_meeting), "–" if one.seen else str(one.r_meeting.verdict),
                     _fullest(fit, solved), one.reason,
                 )
@@ -184,13 +201,40 @@ def table_of_cells(task: Task, fits: Sequence[LayoutFit]) -> Table | None:
     return Table(
         f"{task.spec.name}-predicted",
         "Networks of queues, predicted against measured. The fit saw every second cell of the table of clients and workers, and the cell "
-        f"with the fewest of both; the others were held out, and they alone count. {rule_text(task)}",
+        "with the fewest of both; the others were held out, and they alone count. Runs of different cells were made in different hours. So "
+        "what the fit sees and what it is held against are brought to one speed of the machine: the mean block and the mean yardstick of "
+        f"all runs of the sweep. {rule_text(task)}",
         (
-            "Layout", _holders(fits), "N", "", "X measured (requests/s)", "X predicted", "X measured over predicted (%)", "X",
-            "R measured (ms)", "R predicted (ms)", "R measured over predicted (%)", "R", "Fullest station", "Reason",
+            "Layout", _holders(fits), "N", "", "X measured (requests/s)", "X at one speed", "X predicted", "X measured over predicted (%)",
+            "X", "R measured (ms)", "R at one speed (ms)", "R predicted (ms)", "R measured over predicted (%)", "R", "Fullest station",
+            "Reason",
         ),
         tuple(rows),
     )  # fmt: skip
+
+
+def _here(
+    cell: CellReadings, value: Callable[[Reading], float | None], scale: float = 1.0, digits: int | None = None
+) -> Entry:
+    """A level at one speed of the machine."""
+    found = AT_ONE_SPEED.level(cell, value)
+    if found is not None:
+        return Value.of(found.scaled(scale), digits)
+    return _mean_value(AT_ONE_SPEED, cell, value, scale, digits)
+
+
+def _as_measured(
+    cell: CellReadings, value: Callable[[Reading], float | None], scale: float = 1.0, digits: int | None = None
+) -> Entry:
+    """The mean of the runs as they were."""
+    return _mean_value(AS_MEASURED, cell, value, scale, digits)
+
+
+def _mean_value(
+    levels: Levels, cell: CellReadings, value: Callable[[Reading], float | None], scale: float, digits: int | None
+) -> Entry:
+    mean = levels.mean(cell, value)
+    return Value(mean * scale, digits=digits) if mean is not None else "–"
 
 
 def _fullest(fit: LayoutFit, solved: Solved) -> str:
@@ -275,7 +319,8 @@ def _share(value: float | None) -> Entry:
 
 
 def _counted(device: Device | None, one: Predicted) -> Entry:
-    return _share(one.cell.mean_throughput / device.capacity_per_s) if device is not None else "–"
+    rate = AT_ONE_SPEED.mean(one.cell, throughput_of)
+    return _share(rate / device.capacity_per_s) if device is not None and rate is not None else "–"
 
 
 def figures(task: Task, fits: Sequence[LayoutFit]) -> list[Figure]:

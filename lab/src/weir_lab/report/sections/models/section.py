@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weir_lab.report.common import Series, Task, series_of, with_tables
+from weir_lab.report.numbers.comparing import AS_MEASURED, AT_ONE_SPEED
 from weir_lab.report.page.blocks import Text
 from weir_lab.report.sections.models.calibrated import calibrated, calibrated_blocks
 from weir_lab.report.sections.models.drawn import drawing
@@ -49,7 +50,7 @@ def build(task: Task) -> list[Block]:
             *last,
         ]
     opened = [one for one in first if one.cells[0].runs[0].proxy is not None]
-    whole = total(fits)
+    whole = total(fits, fits_of(task.sweeps, task.margins, AS_MEASURED))
     said = (
         ([whole] if whole else [])
         + [one for one in (what_cannot_tell(fits), simulation_text(fits)) if one]
@@ -75,7 +76,8 @@ def build(task: Task) -> list[Block]:
 
 def summary(task: Task) -> str:
     """How the networks met what they had not seen."""
-    return f"{task.spec.title}: {total(fits_of(task.sweeps, task.margins)) or 'nothing to model.'}"
+    fits, raw = (fits_of(task.sweeps, task.margins, levels) for levels in (AT_ONE_SPEED, AS_MEASURED))
+    return f"{task.spec.title}: {total(fits, raw) or 'nothing to model.'}"
 
 
 def _twice(fit: LayoutFit, margins: Margins) -> str:
