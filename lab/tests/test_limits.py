@@ -217,7 +217,7 @@ def test_only_runs_in_which_the_limiting_station_was_changed_stand_in_its_row() 
     confirmed = tried("server uplinks", 2.0, "confirmed", 100.0)
     assert row(confirmed, tried("workers", 2.0, "not confirmed", 0.2)) == "twice: +100 %, confirmed"
     assert row(tried("server uplinks", 0.5, "cannot tell", -63.9)) == "half: −63.9 %, cannot tell"
-    assert row(tried("server uplinks", 0.5, "no data", None)) == "half: no data"
+    assert row(tried("server uplinks", 0.5, "no data", None)) == "half of it: too few runs to tell"
     assert row(tried("workers", 2.0, "not confirmed", 0.2)) == row() == row(confirmed, limits=False) == "–"
     assert row(inside="twice: +69.6 %, in the section itself") == "twice: +69.6 %, in the section itself"
 
@@ -234,7 +234,7 @@ def test_the_table_stands_behind_the_answer_and_in_place_of_lines_that_said_the_
     open_ = {row["Section"] for row in rows_of(report.limiting) if "largest mean" in row["Requests"]}
     assert ("Baseline" in open_, "Full system" in open_) == (True, False)
     assert ("Baseline" in titles, "Full system" in titles) == (True, False)
-    assert unescape(page).count("the fullest station, its use, ") == 1
+    assert unescape(page).count("the fullest station and its use. ") == 1
 
 
 def test_a_report_that_had_no_such_table_is_verified_all_the_same(report: Report) -> None:

@@ -252,12 +252,12 @@ def test_what_no_plateau_is_shown_of_stands_behind_its_series(monkeypatch: pytes
     one, two, three = stop("16", shown=False), stop("32", shown=False), stop("1", shown=True)
     monkeypatch.setattr(clients, "stops_of", lambda _task: [one, two, three])
     assert clients.summary(task) == (
-        "Most: reads largest mean of 16, flat; reads largest mean of 32, flat; of these largest means no plateau is shown yet: more runs "
-        "would tell; reads maximum of 1 from 72 clients on, flat."
+        "Most: reads largest mean of 16, flat; reads largest mean of 32, flat; whether throughput has stopped growing at these "
+        "largest means is not known yet: more runs would tell; reads maximum of 1 from 72 clients on, flat."
     )
     monkeypatch.setattr(clients, "stops_of", lambda _task: [three, one])
     assert clients.summary(task).endswith(
-        "16, flat; of this largest mean no plateau is shown yet: more runs would tell."
+        "16, flat; whether throughput has stopped growing at this largest mean is not known yet: more runs would tell."
     )
 
 
@@ -434,7 +434,7 @@ def test_the_stage_that_decides_is_named_though_another_one_is_longer(monkeypatc
     answer = rules._longest_stage(claim, task, [cell])
     assert isinstance(answer, Asked)
     assert answer.evidence(0.05).startswith(
-        "with 384 clients a request is 0.73 times (0.66 to 0.81) as long in stage reply as in stage send"
+        "with 384 clients a request is 0.733 times (0.662 to 0.812) as long in stage reply as in stage send"
     )
     found["send"] = Estimate(0.31, 0.05, 30.0)
     assert "as long in stage reply as in stage queue, the next" in answer_of(rules._longest_stage(claim, task, [cell]))

@@ -615,7 +615,7 @@ def test_a_section_says_first_how_many_cells_are_known_as_well_as_its_study_want
     said = stopped_text(Task(some, (sweep,), (), "S5"))
     assert said.startswith(f"{known} of {len(levels)} cells are known as well as S5 wanted, ")
     all_ = stopped_text(Task(spec, (sweep,), (), "S5"))
-    assert all_.endswith("until the 95 % interval of throughput lay within ±5 % of the mean.")
+    assert all_.endswith("whose rule was that the 95 % interval of throughput lies within ±5 % of the mean.")
     first = section(report, "baseline").blocks
     assert all_ in [one.text for one in first[:2] if isinstance(one, Text)]
     assert stopped_text(Task(spec.model_copy(update={"stop_rule": None}), (sweep,))) == ""

@@ -143,7 +143,11 @@ def summary(task: Task) -> str:
         }
     courses = all(stop.maximum.course for stop in stops if not stop.maximum.shown)
     whose = "these largest means" if len(more) > 1 else "this largest mean"
-    yet = f"of {whose} no plateau is shown yet" if courses else "a largest mean is no maximum yet"
+    yet = (
+        f"whether throughput has stopped growing at {whose} is not known yet"
+        if courses
+        else "a largest mean is no maximum yet"
+    )
     # Behind the last series that it is about, and before those whose maximum is shown.
     parts[last:last] = [f"{yet}: {reason}" for reason in missing]
     return f"{task.spec.title}: {'; '.join(parts)}."

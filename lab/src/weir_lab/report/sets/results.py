@@ -183,8 +183,9 @@ def limits_table(parts: Sequence[tuple[str, Sequence[Explained]]]) -> Table | No
         return None
     return Table(
         "limits",
-        "What limits, for all that a section explains: the fullest station, its use, and as second sign where a request's time grows with "
-        "the clients (of a trace: where most of it is). Then what throughput did in our runs in which that station alone was changed, and "
+        "What limits, for all that a section explains: the fullest station and its use. The second sign is where a request's time grows "
+        "most with the clients (of a trace: where most of it is), and whether that is what a full station of this kind would do; 'any part "
+        "could' tells nothing. Then what throughput did in our runs in which that station alone was changed, and "
         "which would be full next with twice of it, by a fitted model. Where a row names several series, clients and throughput are those "
         "of one.",
         (
@@ -361,7 +362,7 @@ def stopped_text(task: Task) -> str:
     ]
     return (
         f"{len(known)} of {count_text(len(cells), 'cell')} {'is' if len(known) == 1 else 'are'} known as well as {task.label} wanted, "
-        f"which repeated a setting until the 95 % interval of {name} lay within ±{rule.percent:g} % of the mean."
+        f"whose rule was that the 95 % interval of {name} lies within ±{rule.percent:g} % of the mean."
     )
 
 

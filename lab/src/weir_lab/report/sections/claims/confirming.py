@@ -83,8 +83,9 @@ class Confirmed:
     @property
     def short(self) -> str:
         """``half: −50.0 %, confirmed``, for a table that names the station."""
-        change = f" {_middle(self.estimate)} %," if self.estimate is not None else ""
-        return f"{self._times_text}:{change} {self.verdict}"
+        if self.estimate is None:
+            return f"{self._times_text} of it: {'too few runs to tell' if self.verdict == NO_DATA else self.verdict}"
+        return f"{self._times_text}: {_middle(self.estimate)} %, {self.verdict}"
 
     @property
     def _times_text(self) -> str:

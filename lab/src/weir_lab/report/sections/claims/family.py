@@ -31,9 +31,9 @@ FAMILY_TEXT = (
     "Each is judged by the interval of its own contrast, one factor changed alone, against limits that were fixed before the data, unless "
     "the head of this page says otherwise. The chance that any verdict on a conclusion is wrong is at most 5 % (Holm). The same "
     "goes for all verdicts on what was expected, and for all runs that confirm. p values are adjusted in the same way; a verdict without "
-    "one follows from the design. How many runs would tell goes by the value that was found. A change has what the runs of a block have in "
-    "common taken out; plain means, and quotients of two means of a table, have it in them, so that they can differ from it. All other "
-    "comparisons of this page are exploratory."
+    "one follows from the design. How many runs would tell goes by the value that was found. Changes are taken inside blocks of runs made "
+    "one after another, so what differs between hours drops out. A change worked out from two means of a table still has it, and can "
+    "differ. All other comparisons of this page are exploratory."
 )
 RULES = {**_RULES, **SHAPE_RULES}
 

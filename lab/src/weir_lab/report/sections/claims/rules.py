@@ -81,7 +81,7 @@ from weir_lab.report.sections.claims.stopping import beside_maximum
 from weir_lab.report.sections.comparisons.corners import pair_changes_text
 from weir_lab.report.sections.effects import designs_of, estimates_of
 from weir_lab.theory.linear import Counted, Estimate, LayoutError, Question, Unmeasured, Within
-from weir_lab.theory.units import count_text, number, rate
+from weir_lab.theory.units import count_text, number, rate, significant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -404,7 +404,7 @@ def _longest_stage(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> A
         other = surest if decides else nearest
         own = by_own_runs(on, all_cells(task), _stage_ratio(stage, other, operation))
         ends = [
-            number(math.exp(min(one, 700.0)), 2)
+            significant(math.exp(min(one, 700.0)))
             for one in (ratios[other].value, *Within(ratios[other]).interval(alpha))
         ]
         # A claim may name its own cell, which is where the study had its maximum.
@@ -422,7 +422,7 @@ def _own_text(own: Estimate | None, cells: Sequence[CellReadings], alpha: float)
     """How long the interval would be by the runs of these cells alone; the ratio is that of each run in itself in any case."""
     if own is None:
         return ""
-    low, high = (number(math.exp(min(end, 700.0)), 2) for end in Within(own).interval(alpha))
+    low, high = (significant(math.exp(min(end, 700.0))) for end in Within(own).interval(alpha))
     runs = count_text(sum(len(cell.runs) for cell in cells), "run")
     return (
         f"; that interval goes by the spread of all cells of the section, which is larger than the one there; by the {runs} there alone it "

@@ -165,8 +165,8 @@ def crowd_table(task: Task, lines: Sequence[Series]) -> Table | None:
         f"{task.spec.name}-crowds",
         "Exploratory: what more threads and more clients cost where the proxies' CPU quotas limit, with 95 % intervals of each change "
         "alone, by cells that have two runs. A row that begins at the maximum of a series, or at its largest mean, begins too high by "
-        "chance: part of a fall may be that. A change has what blocks have in common taken out, and the means at both ends have it in "
-        "them. CPU: the proxies' CPU time of a request.",
+        "chance: part of a fall may be that. Changes are taken inside blocks of runs made one after another; means at both ends have in "
+        "them what differs between hours. CPU: the proxies' CPU time of a request.",
         (
             "Workload",
             "From",
