@@ -216,6 +216,20 @@ def test_a_logarithmic_axis_says_so_and_its_data_keep_the_plain_label() -> None:
     assert "logarithmic" not in draw(Panel("reads", Axis("Clients"), Axis("Time (ms)"), lines()), "reads")
 
 
+def test_an_interval_that_a_logarithmic_axis_cuts_has_no_end_there() -> None:
+    """Two intervals of S1 ended at the axis with a stroke, at 2.47 and not at 2.22."""
+
+    def drawn(low: float) -> str:
+        marks = (Mark(1.0, 3.5, 3.4, 3.6), Mark(2.0, 8.1, low, 29.5))
+        return draw(
+            Panel("reads", Axis("Clients"), Axis("Time (ms)", log=True), (Line("one", marks, LOOKS[0]),)), "reads"
+        )
+
+    for low, ends in ((2.2, 2), (0.001, 1)):
+        assert len(re.findall(r"h6m-3 0v", drawn(low))) == 2
+        assert len(re.findall(r"v[\d.]+m-3 0h6", drawn(low))) == ends
+
+
 def scaled(title: str, times: float, label: str = "Time (ms)", *, log: bool = False) -> Panel:
     marks = (Mark(1.0, 2.0 * times), Mark(4.0, 10.0 * times))
     return Panel(title, Axis("Clients"), Axis(label, log=log), (Line("one", marks, LOOKS[0]),))
@@ -380,5 +394,6 @@ def test_on_a_phone_a_legend_stands_before_the_panels_that_it_explains() -> None
 def test_an_interval_that_its_mark_hides_is_not_drawn() -> None:
     """A page of S3 grew above 1 MB, and 825 of its 1,467 intervals were lower than a unit."""
     assert whisker(10.0, 20.0, 25.5) == "M7 20h6m-3 0v5.5m-3 0h6"
+    assert whisker(10.0, 20.0, 25.5, ends_below=False) == "M7 20h6m-3 0v5.5"
     assert whisker(10.0, 20.0, 21.0) != ""
     assert whisker(10.0, 20.0, 20.9) == ""

@@ -22,6 +22,7 @@ from weir_lab.report.numbers.stations import Usage
 from weir_lab.report.page.blocks import Table, Text, Value
 from weir_lab.report.page.html import html_page, markdown_page
 from weir_lab.report.sections.claims import Confirmed, explained_of
+from weir_lab.report.sections.claims.contrasts import Pair
 from weir_lab.report.sections.claims.signs import Sign, in_trace
 from weir_lab.report.sets import Sources, assemble
 from weir_lab.report.sets.results import limits_table
@@ -195,29 +196,38 @@ def test_where_no_station_is_full_the_row_says_that_it_cannot_tell(
 
 
 def test_only_runs_in_which_the_limiting_station_was_changed_stand_in_its_row() -> None:
-    def tried(changes: str, times: float, verdict: str, change: float | None) -> Confirmed:
+    def tried(changes: str, times: float, verdict: str, change: float | None, clients: int = 0) -> Confirmed:
         more: More = SimpleNamespace(changes=changes, times=times)  # type: ignore[assignment]
         estimate = None if change is None else Estimate(math.log1p(change / 100.0), 0.01, 9.0)
-        return Confirmed(more, verdict, "", (), estimate)
+        there: Any = SimpleNamespace(settings=SimpleNamespace(population=clients))
+        pairs = (Pair(there, there),) if clients else ()
+        return Confirmed(more, verdict, "", pairs, estimate)
 
     link = Usage("server uplinks", 1.0, "")
-    cell: Any = SimpleNamespace(settings=SimpleNamespace(clients=6))
+    cell: Any = SimpleNamespace(settings=SimpleNamespace(clients=6, population=6))
 
-    def row(*runs: Confirmed, inside: str = "", limits: bool = True) -> str:
+    def row(
+        *runs: Confirmed, inside: str = "", limits: bool = True, alike: str = "", column: str = "Changed alone"
+    ) -> str:
         one: Any = SimpleNamespace(
             name="reads", shown=True, cell=cell, usage=link, limits=limits, sign=Sign("", ""), tried=runs, inside=inside,
-            then="",
+            then="", alike=alike,
         )  # fmt: skip
         results: Any = importlib.import_module("weir_lab.report.sets.results")
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(results, "level_value", lambda *_, **__: "582")
             (found,) = rows_of(limits_table([("One proxy", [one])]))
-        return found["Changed alone"]
+        return found[column]
 
     confirmed = tried("server uplinks", 2.0, "confirmed", 100.0)
     assert row(confirmed, tried("workers", 2.0, "not confirmed", 0.2)) == "twice: +100 %, confirmed"
     assert row(tried("server uplinks", 0.5, "cannot tell", -63.9)) == "half: −63.9 %, cannot tell"
     assert row(tried("server uplinks", 0.5, "no data", None)) == "half of it: too few runs to tell"
+    # Whether a station limits at 6 clients, no change with 128 shows without a word.
+    half = tried("server uplinks", 0.5, "confirmed", -54.5, clients=128)
+    assert row(half) == "half at 128 clients: −54.5 %, confirmed"
+    assert row(tried("server uplinks", 0.5, "confirmed", -54.5, clients=6)) == "half: −54.5 %, confirmed"
+    assert row(alike="proxy CPU quotas", column="Limits") == "server uplinks, proxy CPU quotas alike"
     assert row(tried("workers", 2.0, "not confirmed", 0.2)) == row() == row(confirmed, limits=False) == "–"
     assert row(inside="twice: +69.6 %, in the section itself") == "twice: +69.6 %, in the section itself"
 
@@ -290,3 +300,20 @@ def test_the_longest_part_of_a_trace_speaks_for_its_station_or_against_it(
     assert found.short == short
     cell.runs = [SimpleNamespace(stages_s=lambda: None)]
     assert "no stamp tells" in in_trace(cell, station, "").text
+
+
+def test_what_captions_have_in_common_is_said_once_on_a_page_and_whole_in_markdown(report: Report) -> None:
+    """S3's page had 3,700 words of captions that stood above word by word."""
+    page, text = html_page(report), markdown_page(report)
+    captions = re.findall(r"<(?:fig)?caption>(.*?)</(?:fig)?caption>", page, re.DOTALL)
+    said = [
+        one for caption in captions for one in re.split(r"(?<=[.!?]) (?=[A-Z“])", caption) if len(one.split()) >= 10
+    ]
+    assert len(said) == len(set(said)) > 20
+    targets = re.findall(r'<a href="#([^"]+)">The rest as above\.</a>', page)
+    assert targets
+    assert all(page.count(f' id="{one}"') == 1 for one in targets)
+    # Each figure still ends with the link to its data.
+    assert all(caption.rstrip().endswith("</a>") for caption in captions if caption.startswith("<b>Figure"))
+    whole = [one.caption for section in report.sections for one in section.blocks if isinstance(one, Table)]
+    assert all(one in text for one in whole)

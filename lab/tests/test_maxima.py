@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -346,10 +347,15 @@ def test_how_many_runs_would_tell_goes_by_what_is_asked_of_the_plateau_too() -> 
 
 
 def test_ours_stands_against_a_printed_value_only_where_the_same_link_is_full() -> None:
-    link, printed = Bound("server uplinks", 600.0), Printed((), 500.0, None, "somewhere")
+    link, printed = Bound("server uplinks", 600.0), Printed((), 560.0, None, "somewhere")
     against = _against(found_of(FLAT), 1.0, printed, link)
     assert isinstance(against, Value)
-    assert round(against.value, 1) == 16.4
+    assert round(against.value, 1) == 3.9
+    slow = _against(found_of(FLAT), 0.5, replace(printed, throughput=1120.0), link)
+    assert isinstance(slow, Value)
+    assert slow.value == pytest.approx(against.value)
+    # +127 % compared our full link with one of which the study used 41 %.
+    assert _against(found_of(FLAT), 1.0, replace(printed, throughput=500.0), link) == "its link was not full"
     assert _against(found_of(FLAT), 1.0, printed, Bound("server uplinks", 900.0)) == "no link is full"
     assert _against(found_of(FLAT), 1.0, None, link) == "–"
 

@@ -8,7 +8,8 @@ import re
 import shutil
 from html import unescape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ from weir_lab.report.numbers.stations import bounds_of, usages
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Section, Table, Text, Value
 from weir_lab.report.page.html import html_page, markdown_page
-from weir_lab.report.printed_times import distributions_beside, stages_beside
+from weir_lab.report.printed_times import distribution_at, distributions_beside, stages_beside
 from weir_lab.report.sections import effects, multigets, placement
 from weir_lab.report.sections.claims import why
 from weir_lab.report.sections.claims.family import Held, judge_set
@@ -109,6 +110,12 @@ def test_stages_and_distributions_that_s1_and_s4_printed_stand_beside_ours(tmp_p
     half_ms = (times.percentile(50.0) or 0) / 1e6 * sweep.speed
     bounds = [numbers(row)[5] for row in few]
     assert all((share >= 49.0) == (bound >= half_ms) for bound, share in zip(bounds, own, strict=True))
+    # The largest of noisy means is a cell that chance chose; S1 chose one itself.
+    rising: Any = SimpleNamespace(shown=False, cell=sweep.cells[0])
+    assert distribution_at(Task(spec("full"), (sweep,), (), "S1"), rising) == (cell, "S1's choice")  # type: ignore[arg-type]
+    assert distribution_at(Task(spec("full"), (sweep,), (), "S4"), rising) == (sweep.cells[0], "the largest mean")  # type: ignore[arg-type]
+    flat: Any = SimpleNamespace(shown=True, cell=sweep.cells[0])
+    assert distribution_at(Task(spec("full"), (sweep,), (), "S1"), flat) == (sweep.cells[0], "the maximum")  # type: ignore[arg-type]
     assert stages_beside(Task(spec("full"), (sweep,), (), "S4"), sweep.cells) is None  # type: ignore[arg-type]
     assert distributions_beside(Task(spec("full"), (sweep,), (), "S1"), sweep.cells) is None  # type: ignore[arg-type]
 
@@ -442,6 +449,14 @@ def test_what_a_page_lacks_stands_in_a_box_and_known_errors_are_led_to(tmp_path:
     )
     assert isinstance(rows, Table)
     assert f'<a href="#baseline-known-errors">Baseline</a> ({len(rows.rows)})' in led[1]
+    assert (
+        f"Printed wrongly in the study, with what is right, in tables of these sections: “Baseline” ({len(rows.rows)})"
+        in text
+    )
+    errors = re.search(
+        r'<details class="kept"><summary>[^<]*</summary>.{0,40}<table id="baseline-known-errors"', page, re.DOTALL
+    )
+    assert errors is not None
     assert isinstance(report.sections[0], Section)
     assert report.sections[0].name == "system"
     bad = (

@@ -343,6 +343,14 @@ def test_a_full_link_explains_full_workers_and_not_the_other_way_round() -> None
     assert both.station == "server uplinks"
     assert "the workers are held by them" in both.sentence
     assert bottleneck([workers], queue_grows=None).station == "workers"
+    quota = Usage("memcached CPU quotas", link.share + 0.004, "CPU time")
+    alike = bottleneck([quota, link, workers], queue_grows=None)
+    assert (alike.station, alike.alike) == ("memcached CPU quotas", "server uplinks")
+    assert alike.named == "memcached CPU quotas and the server uplinks"
+    assert alike.sentence.startswith(f"The {alike.named} limit: ")
+    assert "Next are" not in alike.sentence
+    fuller = bottleneck([Usage("memcached CPU quotas", link.share + 0.02, "CPU time"), link], queue_grows=None)
+    assert (fuller.alike, fuller.named) == ("", "memcached CPU quotas")
     # What strangers use, too, is named only where nothing of the system's own is full.
     machine = Usage("CPUs of this machine", 0.99, "anyone", shared=True)
     assert bottleneck([machine, link], queue_grows=None).station == "server uplinks"

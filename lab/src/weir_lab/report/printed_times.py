@@ -20,6 +20,7 @@ from itertools import takewhile
 from operator import truediv
 from typing import TYPE_CHECKING, NamedTuple
 
+from weir_lab.design import Engine
 from weir_lab.report.common import cell_words, level_value, speed_note, workload_name
 from weir_lab.report.numbers.comparing import outside_of, response_of, throughput_of
 from weir_lab.report.numbers.published import TIMES_OVER_CLIENTS
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "by_powers_of_two",
+    "distribution_at",
     "distributions_beside",
     "means_beside",
     "quartiles_beside",
@@ -264,6 +266,27 @@ def stages_beside(task: Task, cells: Sequence[CellReadings]) -> Table | None:
     )
 
 
+def distribution_at(task: Task, maximum: Maximum) -> tuple[CellReadings, str]:
+    """The cell of which distributions are shown, and where it lies: where no plateau is shown, that which the study itself chose.
+
+    The largest of noisy means is a cell that chance chose.
+    """
+    if maximum.shown:
+        return maximum.cell, "the maximum"
+    at = _chosen_by(task)
+    chosen = [cell for sweep in task.sweeps for cell in sweep.cells if at and _at_optimum(cell) == at]
+    own = next((cell for cell in chosen if cell.settings.engine is not Engine.EVENT), None)
+    return (maximum.cell, "the largest mean") if own is None else (own, f"{task.label}'s choice")
+
+
+def _chosen_by(task: Task) -> tuple[int, ...]:
+    """Servers, copies, read threads and clients that the study chose; empty for one that did not."""
+    printed = [row for row in read_table("s1_breakdown") if row["study"] == task.label]
+    if not printed:
+        return ()
+    return tuple(int(printed[0][name]) for name in ("servers", "replication", "read_threads", "total_clients"))
+
+
 class _Sustained(NamedTuple):
     """The most clients of a series with which times in the proxy are still near those of the fewest, or the study's own choice."""
 
@@ -276,10 +299,9 @@ class _Sustained(NamedTuple):
 
 def _sustained(task: Task, lines: Sequence[Series]) -> list[_Sustained]:
     """Of each series by the rule, and then of the cell that S1 chose; nothing for a study that did not choose so."""
-    printed = [row for row in read_table("s1_breakdown") if row["study"] == task.label]
-    if not printed:
+    at = _chosen_by(task)
+    if not at:
         return []
-    at = tuple(int(printed[0][name]) for name in ("servers", "replication", "read_threads", "total_clients"))
     found: list[_Sustained] = []
     chosen: list[_Sustained] = []
     for one in (one for one in lines if one.over == "clients" and not one.event):
@@ -428,7 +450,7 @@ def distributions_beside(task: Task, cells: Sequence[CellReadings]) -> Table | N
 
 def by_powers_of_two(task: Task, maximum: Maximum) -> Table | None:
     """The distribution as the generators of the studies printed it: cumulative, by powers of two."""
-    cell = maximum.cell
+    cell, where = distribution_at(task, maximum)
     merged = cell.merged(lambda run: run.times)
     if merged is None:
         return None
@@ -441,8 +463,7 @@ def by_powers_of_two(task: Task, maximum: Maximum) -> Table | None:
             break
     return Table(
         f"{task.spec.name}-log2",
-        f"Cumulative distribution of the response time at the {'maximum' if maximum.shown else 'largest mean'} ({cell_words(cell)}), "
-        "all runs together.",
+        f"Cumulative distribution of the response time at {where} ({cell_words(cell)}), all runs together.",
         ("Up to (µs)", "Requests (%)"),
         tuple(rows),
         folded=True,

@@ -42,6 +42,8 @@ _OFF_RATE = "off its link's rate"
 _OFF = re.compile(rf"([-+])(\d+) % {_OFF_RATE}")
 # From this share on the next station is named beside the one that limits.
 _NEAR = 0.75
+# Of two that differ by less than this none is seen to be the fuller: quotas and links are measured to some tenths of a per cent.
+_ALIKE = 0.01
 
 BEFORE_PROXY = ("client uplinks", "client CPU quotas", "load generators")
 """What requests pass before they reach a proxy: it holds no worker."""
@@ -111,12 +113,19 @@ class Usage:
 class Limit:
     """Which station limits, and why we say so; ``station`` is empty where none is full.
 
-    ``short`` is the sentence without the evidence, for where that stands elsewhere.
+    ``short`` is the sentence without the evidence, for where that stands elsewhere. ``alike`` is another station of the system that is used
+    as much: which of the two limits cannot be seen there.
     """
 
     station: str
     sentence: str
     short: str = ""
+    alike: str = ""
+
+    @property
+    def named(self) -> str:
+        """``memcached CPU quotas and the server uplinks``, behind an article."""
+        return f"{self.station} and the {self.alike}" if self.alike else self.station
 
 
 def link_bounds(settings: Settings, links: Links) -> list[Bound]:
@@ -315,12 +324,17 @@ def bottleneck(found: list[Usage], *, queue_grows: bool | None) -> Limit:
         behind = any(one.station not in BEFORE_PROXY for one in own or common)
         waiting = [usage.station for usage in full if usage.holds and behind]
         held = f"; the {waiting[0]} are held by them" if waiting else ""
+        alike = next((one for one in own[1:] if one.share >= first.share - _ALIKE), None) if own else None
+        named = f"{first.station} and the {alike.station}" if alike is not None else first.station
+        used = f"{100 * first.share:.0f} % used"
+        if alike is not None:
+            used += f", and {100 * alike.share:.0f} %"
         beside = f" The {common[0].station} were {100 * common[0].share:.0f} % busy, too." if own and common else ""
         return Limit(
             first.station,
-            f"The {first.station} limit: {100 * first.share:.0f} % used ({first.evidence}){held}.{beside}{_next_text(found, first, behind)}"
-            f"{grown[queue_grows]}",
-            f"The {first.station} limit.{grown[queue_grows]}",
+            f"The {named} limit: {used} ({first.evidence}){held}.{beside}{_next_text(found, [first, alike], behind)}{grown[queue_grows]}",
+            f"The {named} limit.{grown[queue_grows]}",
+            alike.station if alike is not None else "",
         )
     if full:
         first = full[0]
@@ -343,13 +357,15 @@ def bottleneck(found: list[Usage], *, queue_grows: bool | None) -> Limit:
     )
 
 
-def _next_text(found: list[Usage], first: Usage, held: bool) -> str:
+def _next_text(found: list[Usage], limiting: list[Usage | None], held: bool) -> str:
     """The next station that would limit, where it is near: with a little more of the first, or less of this, it does.
 
     Workers that are ``held`` by a full station are let go with it, and are none.
     """
     others = [
-        one for one in found if one is not first and not (one.holds and held) and not one.shared and one.share >= _NEAR
+        one
+        for one in found
+        if one not in limiting and not (one.holds and held) and not one.shared and one.share >= _NEAR
     ]
     if not others:
         return ""

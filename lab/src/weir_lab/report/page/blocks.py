@@ -100,11 +100,12 @@ _ROWS_SHOWN_MAX = 12
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph; ``points`` follow it as a list."""
+    """A paragraph; ``points`` follow it as a list, which opens on demand where it is ``folded``."""
 
     text: str
     points: tuple[str, ...] = ()
     note: bool = False
+    folded: bool = False
 
 
 @dataclass(frozen=True)

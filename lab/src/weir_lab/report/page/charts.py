@@ -393,7 +393,9 @@ class _Inside:
         for mark, (x, y) in zip(marks, places, strict=True):
             interval = ""
             if mark.low is not None and mark.high is not None:
-                interval = whisker(x, self.at_y(mark.high), self.at_y(max(mark.low, self.y_low)))
+                # A stroke at the axis would say that the interval ends there.
+                low, cut = max(mark.low, self.y_low), self.panel.y.log and mark.low < self.y_low
+                interval = whisker(x, self.at_y(mark.high), self.at_y(low), ends_below=not cut)
             drawn.append(_with_text(interval + marked(line.look.marker, (x, y)), self._reported(line, mark)))
         return f'{joined}<g class="{solid}">{"".join(drawn)}</g>'
 
@@ -479,7 +481,9 @@ def _reach_y(panel: Panel) -> tuple[float, float, list[float]]:
     if axis.log:
         values += [value for line in drawn for mark in line.marks for _, value in mark.runs]
         positive = [value for value in values if value > 0.0]
-        low, high = 0.7 * min(positive), 1.3 * max(*positive, *tops, min(positive))
+        # As far down as above: an interval that is wider than that is cut.
+        reached = [0.9 * max(bottom, min(positive) / 4.0) for bottom in bottoms if bottom > 0.0]
+        low, high = min([0.7 * min(positive), *reached]), 1.3 * max(*positive, *tops, min(positive))
         return _ticked(axis, low, high)
     high = axis.top if axis.top is not None else max([*values, *tops, 0.0])
     low = min([*values, *(max(bottom, -abs(high)) for bottom in bottoms), 0.0])

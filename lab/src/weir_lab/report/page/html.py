@@ -66,7 +66,7 @@ def html_page(report: Report, data_folder: str = "") -> str:
         sections=[(one, _Parts.of(parts, numbers)) for one, parts in zip(report.sections, arranged, strict=True)],
         verdicts=_VERDICTS,
         expected=_EXPECTED,
-        wrong=[(section, table) for section in report.sections for table in section.blocks if _is_of_errors(table)],
+        wrong=_wrong(report),
         version=__version__,
         colours=COLOURS,
         dashes=DASHES,
@@ -76,7 +76,7 @@ def html_page(report: Report, data_folder: str = "") -> str:
     )
     _require_figures(report, page)
     require_complete(page)
-    return page
+    return _said_once(page) if report.summary else page
 
 
 def markdown_page(report: Report) -> str:
@@ -99,6 +99,10 @@ def markdown_page(report: Report) -> str:
         out += [
             f"| {_md(one.claim)} | {one.verdict} | {one.p_text} | {_md(one.evidence)} |" for one in report.findings
         ] + [""]
+        wrong = [(section.title, table) for section, table in _wrong(report)]
+        if wrong:
+            counted = ", ".join(f"“{title}” ({len(table.rows)})" for title, table in wrong)
+            out += [f"Printed wrongly in the study, with what is right, in tables of these sections: {counted}.", ""]
     for section in report.sections:
         out += [f"## {section.title}", ""]
         if section.question:
@@ -130,8 +134,50 @@ def markdown_page(report: Report) -> str:
     return "\n".join(out)
 
 
-def _is_of_errors(block: Block) -> bool:
-    return isinstance(block, Table) and block.name.endswith(KNOWN_ERRORS)
+# Captions, with the figure or table of each.
+_CAPTION = re.compile(
+    r'<figure id="(?P<figure>[^"]+)">.*?<figcaption>(?P<below>.*?)</figcaption>'
+    r'|<table id="(?P<table>[^"]+)"><caption>(?P<above>.*?)</caption>',
+    re.DOTALL,
+)
+_SENTENCES = re.compile(r"(?<=[.!?]) (?=[A-Z“])")
+# What is shorter is no longer than the words that point to it.
+_REPEATED_WORDS_MIN = 10
+
+
+def _said_once(page: str) -> str:
+    """Sentences of captions that stand in an earlier caption of the page, word by word, become a link to it.
+
+    A page of eight sections explained the same table eight times. The twin and the Markdown have every caption whole.
+    """
+    first: dict[str, str] = {}
+
+    def shorter(found: re.Match[str]) -> str:
+        kind = "below" if found["figure"] else "above"
+        start, end = (place - found.start() for place in found.span(kind))
+        own = found["figure"] or found["table"]
+        parts = _SENTENCES.split(found[kind])
+        long = [part for part in parts if len(part.split()) >= _REPEATED_WORDS_MIN]
+        again = {part for part in long if first.setdefault(part, own) != own}
+        if not again:
+            return found[0]
+        kept = [part for part in parts if part not in again]
+        link = f'<a href="#{first[next(part for part in parts if part in again)]}">The rest as above.</a>'
+        # The link to the data of a figure stays the last.
+        kept.insert(len(kept) - (kind == "below"), link)
+        return found[0][:start] + " ".join(kept) + found[0][end:]
+
+    return _CAPTION.sub(shorter, page)
+
+
+def _wrong(report: Report) -> list[tuple[Section, Table]]:
+    """Tables of what the study printed wrongly, with their sections."""
+    return [
+        (section, block)
+        for section in report.sections
+        for block in section.blocks
+        if isinstance(block, Table) and block.name.endswith(KNOWN_ERRORS)
+    ]
 
 
 def _expectations(section: Section) -> list[str]:
@@ -214,14 +260,16 @@ def _html(block: Block, numbers: _Numbers, *, folded: bool) -> str:
         points = "".join(f"<li>{escape(point)}</li>" for point in block.points)
         if folded and points and block.text.endswith(":"):
             return f"<h3>{escape(block.text.removesuffix(':'))}</h3><ul>{points}</ul>"
+        if block.folded:
+            return f'<details class="kept"><summary>{escape(block.text)}</summary><ul>{points}</ul></details>'
         style = ' class="note"' if block.note else ""
         return f"<p{style}>{escape(block.text)}</p>" + (f"<ul>{points}</ul>" if points else "")
     if isinstance(block, Table):
         inner = _html_table(block)
         if not folded and not block.opens_on_demand:
             return inner
-        # What words mean is wanted on paper, too.
-        kept = ' class="kept"' if block.name.endswith("-words") else ""
+        # What words mean, and what a study printed wrongly, is wanted on paper, too.
+        kept = ' class="kept"' if block.name.endswith(("-words", KNOWN_ERRORS)) else ""
         return f"<details{kept}><summary>{escape(_first_sentence(block.caption))}</summary>{inner}</details>"
     return _figure(block, numbers(block), numbers.own_runs(block), numbers.data_folder)
 

@@ -45,12 +45,15 @@ def strokes(xs: Iterable[float], y: float, length: int) -> str:
     return f"M{_text(tenths[0])} {short(y)}v{length}{steps}"
 
 
-def whisker(x: float, top: float, bottom: float) -> str:
-    """An interval: a line between two short ones; empty where it is so short that the mark before it hides all of it."""
+def whisker(x: float, top: float, bottom: float, *, ends_below: bool = True) -> str:
+    """An interval: a line between two short ones; empty where it is so short that the mark before it hides all of it.
+
+    One that is cut at the axis has no short line there.
+    """
     high = _tenths(bottom) - _tenths(top)
     if abs(high) < _SEEN_MIN:
         return ""
-    return f"M{_pair(_tenths(x - 3.0), _tenths(top))}h6m-3 0v{_text(high)}m-3 0h6"
+    return f"M{_pair(_tenths(x - 3.0), _tenths(top))}h6m-3 0v{_text(high)}{'m-3 0h6' if ends_below else ''}"
 
 
 def box(x: float, top: float, width: float, bottom: float) -> str:

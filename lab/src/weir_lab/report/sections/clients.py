@@ -37,6 +37,7 @@ from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Bar, Line, Mark, Panel
 from weir_lab.report.printed_times import (
     by_powers_of_two,
+    distribution_at,
     distributions_beside,
     means_beside,
     quartiles_beside,
@@ -125,7 +126,7 @@ def summary(task: Task) -> str:
     stops = stops_of(task)
     for stop in stops:
         found = stop.maximum
-        by = f", limited by the {stop.limit.station}" if stop.limit.station else ""
+        by = f", limited by the {stop.limit.named}" if stop.limit.station else ""
         whose = f" ({_whose(stop)})" if len(stop.series) > 1 or not stop.alone else ""
         reported = f"{stop.rate_text} {_first(stop)}" if stop.shown else found.largest_text
         parts.append(f"{stop.workload} {reported}{whose}{found.course_text}{by}")
@@ -351,8 +352,8 @@ def _stages(task: Task, lines: Sequence[Series]) -> Figure | None:
 
 
 def stage_histograms(task: Task, maximum: Maximum) -> Figure | None:
-    """Distribution of each stage at the maximum, over all its runs."""
-    cell = maximum.cell
+    """Distribution of each stage at the maximum, or where the study had it, over all runs there."""
+    cell, where = distribution_at(task, maximum)
     operations = [name for name in ("get", "set", "multiget") if any(run.operation_s(name) for run in cell.runs)]
     panels = []
     modes: dict[str, list[float] | None] = {}
@@ -374,10 +375,7 @@ def stage_histograms(task: Task, maximum: Maximum) -> Figure | None:
         f"{_BINS} bins at most, of equal and round width, up to the 99.5th percentile; what lies above is left out."
         f"{_modes_text(modes)}{_periods_text(times, quota_periods_s(cell.runs[0].run))}"
     )
-    where = "maximum" if maximum.shown else "largest mean"
-    return figure(
-        task, "stage-histograms", f"Distribution of the stages at the {where} ({cell_words(cell)})", panels, text
-    )
+    return figure(task, "stage-histograms", f"Distribution of the stages at {where} ({cell_words(cell)})", panels, text)
 
 
 def _modes_text(modes: Mapping[str, Sequence[float] | None]) -> str:

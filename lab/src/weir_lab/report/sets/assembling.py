@@ -604,7 +604,12 @@ def _cell_name(sweep: SweepReadings, name: str) -> str:
 def _link_notes(sweeps: list[SweepReadings]) -> tuple[str, ...]:
     """Machines whose link was measured to be off its rate, which the testbed notes."""
     found = dict.fromkeys((one.folder.name, note) for one in sweeps for note in links_off(one))
-    return tuple(f"In {name} {note}, in a test of the links before the runs." for name, note in found)
+    notes = tuple(f"In {name} {note}, in a test of the links before the runs." for name, note in found)
+    count = (
+        "These runs count all the same: the test is half a second of one machine's sending and may lack processors. In the runs themselves "
+        "bytes on the wire tell how full a link is, by the rate that it was built with.",
+    )
+    return (*notes, *(count if notes else ()))
 
 
 def facts_of(sweeps: Sequence[SweepReadings]) -> list[tuple[str, str]]:

@@ -115,7 +115,7 @@ def _sentence(workload: str, found: Sequence[_Found]) -> str:
             groups.append([one])
         else:
             joined.append(one)
-    stations = {one.stop.limit.station for one in found}
+    stations = {one.stop.limit.named for one in found}
     if len(groups) > _GROUPS_MAX and len(stations) == 1:
         return f"{_subject(workload)} {_by_section(found, stations.pop())}."
     if all(one.rises for one in found) and len({(one.title, one.clients) for one in found}) == 1:
@@ -132,7 +132,7 @@ def _still_rising(found: Sequence[_Found]) -> str:
     """Curves of one section that all end while they rise: ``reach 73,401 requests/s with direct, where …; …``."""
     parts = []
     for place, one in enumerate(found):
-        where = _where(one.stop.limit.station)
+        where = _where(one.stop.limit.named)
         whose = "" if one.stop.alone else " directly" if one.stop.names == _DIRECTLY else f" with {one.stop.names}"
         parts.append(f"{ends_text(*one.stop.ends)}{'' if place else ' requests/s'}{whose}, {where}")
     clients = count_text(found[0].clients, "client")
@@ -166,7 +166,7 @@ def _subject(workload: str) -> str:
 
 def _part(group: Sequence[_Found], order: Sequence[_Found]) -> str:
     ends = [end for one in group for end in one.stop.ends]
-    where = _where(group[0].stop.limit.station)
+    where = _where(group[0].stop.limit.named)
     named = [one.named for one in sorted(group, key=lambda one: order.index(one))]
     return f"{ends_text(min(ends), max(ends))} requests/s {where} ({'; '.join(named)})"
 
@@ -206,13 +206,15 @@ def limits_table(parts: Sequence[tuple[str, Sequence[Explained]]]) -> Table | No
 def _limits_row(title: str, one: Explained) -> tuple[Entry, ...]:
     station = one.usage.station if one.usage is not None else ""
     fullest = f", the fullest: {station}" if station else ""
-    tried = [at.short for at in one.tried if one.limits and at.more.changes == station]
+    tried = [
+        at.short_beside(one.cell.settings.population) for at in one.tried if one.limits and at.more.changes == station
+    ]
     return (
         title,
         f"{one.name}{'' if one.shown else ', largest mean'}",
         Value(one.cell.settings.clients),
         level_value(one.cell, throughput_of, digits=0),
-        station if one.limits else f"cannot tell{fullest}",
+        (f"{station}, {one.alike} alike" if one.alike else station) if one.limits else f"cannot tell{fullest}",
         Value(100.0 * one.usage.share, digits=0) if one.usage is not None else _NONE,
         one.sign.short,
         "; ".join(tried) or one.inside or _NONE,

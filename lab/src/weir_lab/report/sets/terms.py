@@ -123,6 +123,7 @@ def terms_section() -> Section:
             Text(
                 "What is measured (N, X, R and the stamps) is explained with the system; these are the other terms of this page.",
                 tuple(f"{term}: {meaning}." for term, meaning in _TERMS),
+                folded=True,
             ),
         ),
     )

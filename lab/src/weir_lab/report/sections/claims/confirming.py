@@ -80,12 +80,17 @@ class Confirmed:
         """``twice the server uplinks``, ``half the proxy CPU quotas``."""
         return f"{self._times_text} the {self.more.changes}"
 
-    @property
-    def short(self) -> str:
-        """``half: −50.0 %, confirmed``, for a table that names the station."""
+    def short_beside(self, clients: int) -> str:
+        """``half: −50.0 %, confirmed``, for a table that names the station; with its clients where a row has others."""
         if self.estimate is None:
             return f"{self._times_text} of it: {'too few runs to tell' if self.verdict == NO_DATA else self.verdict}"
-        return f"{self._times_text}: {_middle(self.estimate)} %, {self.verdict}"
+        own = sorted({pair.base.settings.population for pair in self.pairs})
+        at = (
+            f" at {' to '.join(str(one) for one in dict.fromkeys((own[0], own[-1])))} clients"
+            if own and clients not in own
+            else ""
+        )
+        return f"{self._times_text}{at}: {_middle(self.estimate)} %, {self.verdict}"
 
     @property
     def _times_text(self) -> str:

@@ -156,7 +156,8 @@ class Explained:
 
     ``usage`` is that of the station that limits, or of the fullest one where none is shown to (``limits`` is false then). ``tried`` are
     runs in which one station alone was changed, ``inside`` is what a series of the section itself says, and ``then`` the station that a
-    fitted model has fullest with twice of this one. ``outside`` is None where its parts are not in the text.
+    fitted model has fullest with twice of this one. ``outside`` is None where its parts are not in the text. ``alike`` is a station that is
+    used as much as the one that limits.
     """
 
     name: str
@@ -171,6 +172,7 @@ class Explained:
     text: str
     outside: Outside | None = None
     sweep: SweepReadings | None = None
+    alike: str = ""
 
 
 def agreement(station: str, most: str, held: str) -> tuple[str, str]:

@@ -82,4 +82,4 @@ def _stops_text(stop: Stop) -> str:
 
 
 def _where(stop: Stop) -> str:
-    return f", where the {stop.limit.station} limit" if stop.limit.station else ""
+    return f", where the {stop.limit.named} limit" if stop.limit.station else ""

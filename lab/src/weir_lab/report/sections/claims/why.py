@@ -301,6 +301,7 @@ def _explained(
         " ".join(one for one in said if one),
         outside if outside is not None and outside.leaves(full) else None,
         place.sweep,
+        limit.alike,
     )
 
 

@@ -177,11 +177,13 @@ def _further(one: Series, clients: int, found: Printed | None, against: Entry, s
 
 
 def _against(maximum: Maximum, speed: float, printed: Printed | None, link: Bound | None) -> Entry:
-    """Ours at the study's speed against what was printed, where the same thing limits: a link that is full."""
+    """Ours at the study's speed against what was printed, where the same thing limits: a link that is full in both."""
     if printed is None or link is None:
         return "–"
     if maximum.throughput < FULL * link.requests_per_s:
         return "no link is full"
+    if printed.throughput < FULL * link.requests_per_s / speed:
+        return "its link was not full"
     return Value(100 * (maximum.throughput / speed / printed.throughput - 1), digits=1, signed=True)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from weir_lab.design import RequestPath
 from weir_lab.report.common import Task, level_value, with_tables
 from weir_lab.report.numbers.comparing import change_between, loops_text, response_of, throughput_of
-from weir_lab.report.numbers.stations import CPU_QUOTAS, bottleneck, usages
+from weir_lab.report.numbers.stations import CPU_QUOTAS, Limit, bottleneck, usages
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Table, Text, Value
 from weir_lab.theory.stats import FALSE_DISCOVERIES, benjamini_hochberg
@@ -141,24 +141,24 @@ def _way(pair: _Pair) -> str:
     return "the proxy alone" if pair.alike else "as the study"
 
 
-def _limits(task: Task, pair: _Pair) -> tuple[str, str]:
-    """The station that limits on each way; empty where none is full."""
+def _limits(task: Task, pair: _Pair) -> tuple[Limit, Limit]:
+    """The station that limits on each way."""
     found = []
     for cell in (pair.direct, pair.proxied):
         sweep = next(one for one in task.sweeps if cell in one.cells)
         links = sweep.study.topology.built_links if sweep.links_built else None
-        found.append(bottleneck(usages(cell, links), queue_grows=None).station)
+        found.append(bottleneck(usages(cell, links), queue_grows=None))
     return found[0], found[1]
 
 
-def _chosen_text(directly: str, proxied: str) -> str:
+def _chosen_text(directly: Limit, proxied: Limit) -> str:
     """That a CPU quota decides the size of a change, where one limits; empty where none does.
 
-    >>> _chosen_text("server uplinks", "proxy CPU quotas")
+    >>> _chosen_text(Limit("server uplinks", ""), Limit("proxy CPU quotas", ""))
     ' The proxy CPU quotas limit through the proxy, and were chosen: with others the change has another size.'
     """
     ways = {"directly": directly, "through the proxy": proxied}
-    quotas = [f"the {station} limit {way}" for way, station in ways.items() if station in CPU_QUOTAS.values()]
+    quotas = [f"the {limit.named} limit {way}" for way, limit in ways.items() if limit.station in CPU_QUOTAS.values()]
     if not quotas:
         return ""
     named = ", ".join(quotas)
