@@ -306,9 +306,9 @@ def test_what_captions_have_in_common_is_said_once_on_a_page_and_whole_in_markdo
     """S3's page had 3,700 words of captions that stood above word by word."""
     page, text = html_page(report), markdown_page(report)
     captions = re.findall(r"<(?:fig)?caption>(.*?)</(?:fig)?caption>", page, re.DOTALL)
-    said = [
-        one for caption in captions for one in re.split(r"(?<=[.!?]) (?=[A-Z“])", caption) if len(one.split()) >= 10
-    ]
+    parts = [re.split(r"(?<=[.!?]) (?=[A-Z“])", caption) for caption in captions]
+    assert not any(first.startswith("<a") for first, *_ in parts)
+    said = [one for _, *others in parts for one in others if len(one.split()) >= 10]
     assert len(said) == len(set(said)) > 20
     targets = re.findall(r'<a href="#([^"]+)">The rest as above\.</a>', page)
     assert targets

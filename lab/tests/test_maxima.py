@@ -280,7 +280,7 @@ def test_where_one_station_limits_everything_throughputs_are_reported_by_section
         "proxy CPU quotas",
     )
     assert reported == (
-        "stop at 15,254–19,940 requests/s, all where the proxy CPU quotas limit (15,254–19,940 in “Coarse”, some of them largest means; "
+        "reach 15,254–19,940 requests/s, all where the proxy CPU quotas limit (15,254–19,940 in “Coarse”, some of them largest means; "
         "17,686 in “Fine”)"
     )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from weir_lab.design import Engine, RequestPath
 from weir_lab.report.common import Series
 from weir_lab.report.numbers.readings import CellReadings
+from weir_lab.report.numbers.stations import Limit
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
 from weir_lab.report.page.charts import LOOKS
 from weir_lab.report.sections.comparisons import overhead, price
@@ -157,7 +158,10 @@ def test_a_quota_that_limits_one_way_is_said_to_decide_the_price(monkeypatch: py
             " The memcached CPU quotas limit directly, the proxy CPU quotas limit through the proxy, and were both chosen:",
         ),
     ):
-        monkeypatch.setattr(overhead, "_limits", lambda *_, limits=limits: limits)
+        monkeypatch.setattr(overhead, "_limits", lambda *_, limits=limits: tuple(Limit(one, "") for one in limits))
         assert f"nothing else differs.{said} with others the change has another size." in overhead.summary(task)
-    monkeypatch.setattr(overhead, "_limits", lambda *_: ("server uplinks", "proxy threads"))
+    full = Limit("memcached CPU quotas", "", alike="server uplinks")
+    monkeypatch.setattr(overhead, "_limits", lambda *_: (full, Limit("", "")))
+    assert " The memcached CPU quotas and the server uplinks limit directly, and were chosen:" in overhead.summary(task)
+    monkeypatch.setattr(overhead, "_limits", lambda *_: (Limit("server uplinks", ""), Limit("proxy threads", "")))
     assert overhead.summary(task).endswith("nothing else differs.")

@@ -99,7 +99,7 @@ def test_the_summary_begins_with_where_each_workload_stops_and_the_others_open_o
     everything = [*report.summary, *report.limits, *report.details]
     assert all(len(re.findall(r"[.!?](?=\s+[A-Z]|$)", one)) == 1 for one in everything), everything
     print(report.summary, report.limits, report.details)
-    assert [one.partition(" stop at ")[0] for one in report.summary[:2]] == ["Writes", "Reads"]
+    assert [re.split(" stop at | reach ", one)[0] for one in report.summary[:2]] == ["Writes", "Reads"]
     # Two proxies with 8 workers stop at those, with 64 at the proxies' links; the baseline at the clients' links.
     assert "requests/s where the workers limit" in report.summary[0]
     assert "requests/s where the client uplinks limit" in report.summary[0]

@@ -349,7 +349,7 @@ def test_a_full_link_explains_full_workers_and_not_the_other_way_round() -> None
     assert alike.named == "memcached CPU quotas and the server uplinks"
     assert alike.sentence.startswith(f"The {alike.named} limit: ")
     assert "Next are" not in alike.sentence
-    fuller = bottleneck([Usage("memcached CPU quotas", link.share + 0.02, "CPU time"), link], queue_grows=None)
+    fuller = bottleneck([Usage("memcached CPU quotas", link.share + 0.03, "CPU time"), link], queue_grows=None)
     assert (fuller.alike, fuller.named) == ("", "memcached CPU quotas")
     # What strangers use, too, is named only where nothing of the system's own is full.
     machine = Usage("CPUs of this machine", 0.99, "anyone", shared=True)

@@ -43,7 +43,7 @@ _OFF = re.compile(rf"([-+])(\d+) % {_OFF_RATE}")
 # From this share on the next station is named beside the one that limits.
 _NEAR = 0.75
 # Of two that differ by less than this none is seen to be the fuller: quotas and links are measured to some tenths of a per cent.
-_ALIKE = 0.01
+_ALIKE = 0.02
 
 BEFORE_PROXY = ("client uplinks", "client CPU quotas", "load generators")
 """What requests pass before they reach a proxy: it holds no worker."""

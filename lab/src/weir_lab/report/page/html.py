@@ -156,12 +156,13 @@ def _said_once(page: str) -> str:
         kind = "below" if found["figure"] else "above"
         start, end = (place - found.start() for place in found.span(kind))
         own = found["figure"] or found["table"]
-        parts = _SENTENCES.split(found[kind])
+        # What a table is stands above it in any case.
+        title, *parts = _SENTENCES.split(found[kind])
         long = [part for part in parts if len(part.split()) >= _REPEATED_WORDS_MIN]
         again = {part for part in long if first.setdefault(part, own) != own}
         if not again:
             return found[0]
-        kept = [part for part in parts if part not in again]
+        kept = [title, *(part for part in parts if part not in again)]
         link = f'<a href="#{first[next(part for part in parts if part in again)]}">The rest as above.</a>'
         # The link to the data of a figure stays the last.
         kept.insert(len(kept) - (kind == "below"), link)

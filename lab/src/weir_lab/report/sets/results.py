@@ -123,7 +123,7 @@ def _sentence(workload: str, found: Sequence[_Found]) -> str:
     # What most sections show comes first.
     parts = [_part(group, found) for group in sorted(groups, key=lambda group: -len(group))]
     # A largest mean is no place where anything stops.
-    if any(one.stop.shown for one in found):
+    if all(one.stop.shown for one in found):
         return f"{_subject(workload)} stop at {'; at '.join(parts)}."
     return f"{_subject(workload)} reach {'; '.join(parts)}."
 
@@ -151,7 +151,7 @@ def _by_section(found: Sequence[_Found], station: str) -> str:
         shown = {one.stop.shown for one in own}
         how = "" if shown == {True} else ", largest means" if shown == {False} else ", some of them largest means"
         parts.append(f"{ends_text(min(reached), max(reached))} in “{title}”{how}")
-    verb = "stop at" if any(one.stop.shown for one in found) else "reach"
+    verb = "stop at" if all(one.stop.shown for one in found) else "reach"
     return f"{verb} {ends_text(min(ends), max(ends))} requests/s, all {where} ({'; '.join(parts)})"
 
 
