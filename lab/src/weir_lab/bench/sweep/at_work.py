@@ -122,7 +122,7 @@ class SweepAtWork:
     ) -> None:
         self.study = study
         self.lane = lane
-        self._sweep = sweep
+        self.sweep = sweep
         self.bench: Bench | None = None
         self._identity = identity
         self._observer = observer
@@ -148,7 +148,7 @@ class SweepAtWork:
         """What came of it."""
         cells = self._cells.values()
         return SweepOutcome(
-            self._sweep,
+            self.sweep,
             self._made,
             self._reused,
             [f"{cell.cell.name}-r{repetition}" for cell in cells for repetition in sorted(cell.given_up)],
@@ -210,7 +210,7 @@ class SweepAtWork:
         if self.bench is None:
             raise AssertionError("a sweep without a bench cannot make runs")
         self._observer.started(run, attempt)
-        folder = new_folder(runs_folder(self._sweep), run.name)
+        folder = new_folder(runs_folder(self.sweep), run.name)
         meta = make_attempt(self.study, run, attempt, folder, replace(self.bench, usual_ns=usual_ns))
         self._observer.finished(run, meta.verdict, folder)
         if meta.verdict.valid:
@@ -229,7 +229,7 @@ class SweepAtWork:
         self._last_block += 1
         if self._last_block // _LANE != self.lane:
             raise StudyError(
-                f"{self._sweep}: all {_LANE - 1} blocks of lane {self.lane} are made. Go on with a --lane that has none there, or in "
+                f"{self.sweep}: all {_LANE - 1} blocks of lane {self.lane} are made. Go on with a --lane that has none there, or in "
                 "another --out."
             )
         runs = []
@@ -240,7 +240,7 @@ class SweepAtWork:
 
     def untried(self) -> int:
         """Runs of the cells that are there, asked for by now, with neither a valid attempt nor all of their failed ones."""
-        known = attempts_by_content(read_run_metas(self._sweep))
+        known = attempts_by_content(read_run_metas(self.sweep))
         count, cells = 0, [cell.cell for cell in self._cells.values()]
         for repetition in range(1, self.study.plan.repetitions_max + self.study.extended + 1):
             for run in block(self.study, cells, repetition):
@@ -295,7 +295,7 @@ class SweepAtWork:
     def _take_up(self, cells: list[Cell]) -> int:
         """Learn of the cells, and of their valid runs that are there already; how many those are."""
         self._cells |= {cell.name: CellProgress(cell) for cell in cells if cell.name not in self._cells}
-        metas = read_run_metas(self._sweep)
+        metas = read_run_metas(self.sweep)
         there: dict[str, Path] = {}
         # Of two runs of one content the first counts, as in tables and reports.
         for made_in, meta in sorted(metas, key=lambda pair: pair[1].started_unix_ns):
@@ -324,7 +324,7 @@ class SweepAtWork:
         known = {_key(dict(cell.cell.levels)) for cell in self._cells.values()}
         fresh = [levels for levels in found if _key(levels) not in known]
         if fresh:
-            copy = self._sweep / "study.toml"
+            copy = self.sweep / "study.toml"
             text = amended(copy.read_text(encoding="utf-8"), refined=fresh)
             self.study = parsed(text, copy)
             write_text(copy, text)

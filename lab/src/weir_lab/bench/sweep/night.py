@@ -16,6 +16,7 @@ import math
 import statistics
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from time import sleep
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,6 @@ from weir_lab.theory.linear import PLATEAU_SHARE, Aim, MeasuredRun, Reach, next_
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from weir_lab.bench.sweep.at_work import SweepAtWork
     from weir_lab.design import Cell, Night, Study
@@ -94,15 +94,16 @@ class Speeds:
     """Yardsticks of a study's attempts on a machine like this one: what is usual. Busy attempts count, or nobody would learn of a change.
 
     The last ones count alone: a machine that became faster for good is not measured against what it was. A study may go on on another
-    machine, and there another speed is usual.
+    machine, and there another speed is usual. A cell that loads the machine more slows the yardstick itself, so each is held against what
+    it usually is beside the others.
     """
 
     dropped: int = 0
     """Attempts that were invalid for a busy machine alone."""
     busy_in_a_row: int = 0
     """Of those, the last ones without any other between them."""
-    _known: list[tuple[int, float]] = field(default_factory=list)
-    """When, and what the yardstick took."""
+    _known: list[tuple[int, float, Path]] = field(default_factory=list)
+    """When, what the yardstick took, and of which cell, as its sweep's folder has it."""
     _machine: dict[str, str | int | float] = field(default_factory=machine_facts)
 
     def read(self, sweep: Path) -> None:
@@ -110,29 +111,42 @@ class Speeds:
         for folder, meta in read_run_metas(sweep):
             self.dropped += meta.verdict.busy
             if (meta.verdict.valid or meta.verdict.busy) and meta.machine == self._machine:
-                self._note(folder, meta.started_unix_ns)
+                self._note(folder, meta.started_unix_ns, sweep / meta.cell)
         self._known.sort()
 
-    def heard(self, verdict: Verdict, folder: Path) -> None:
-        """Take up an attempt that was made just now."""
+    def heard(self, verdict: Verdict, folder: Path, cell: Path = Path()) -> None:
+        """Take up an attempt that was made just now; ``cell`` is its name in its sweep's folder."""
         self.dropped += verdict.busy
         self.busy_in_a_row = self.busy_in_a_row + 1 if verdict.busy else 0
         if verdict.valid or verdict.busy:
-            self._note(folder, time.time_ns())
+            self._note(folder, time.time_ns(), cell)
 
-    def _note(self, folder: Path, unix_ns: int) -> None:
+    def _note(self, folder: Path, unix_ns: int, cell: Path) -> None:
         try:
             slowness_ns = read_json(folder / "cpu.json", CpuRecord).slowness_ns()
         except RecordError:
             return
         if slowness_ns is not None:
-            self._known.append((unix_ns, slowness_ns))
+            self._known.append((unix_ns, slowness_ns, cell))
 
     @property
     def usual_ns(self) -> float | None:
         """The median of the last ones; ``None`` while there are too few."""
-        last = [slowness_ns for _, slowness_ns in self._known[-_USUAL_MAX:]]
+        return self._usual(len(self._known))
+
+    def _usual(self, count: int) -> float | None:
+        """The same when the first ``count`` of them were there."""
+        last = [slowness_ns for _, slowness_ns, _ in self._known[max(0, count - _USUAL_MAX) : count]]
         return statistics.median(last) if len(last) >= _USUAL_MIN else None
+
+    def usual_of(self, cell: Path) -> float | None:
+        """The same for runs of one cell: times what they usually are beside the others, once there are enough attempts at it."""
+        here = [place for place, (*_, other) in enumerate(self._known) if other == cell][-_USUAL_MAX:]
+        beside = [self._known[place][1] / usual for place in here if (usual := self._usual(place)) is not None]
+        usual_ns = self.usual_ns
+        if usual_ns is None or len(beside) < _USUAL_MIN:
+            return usual_ns
+        return usual_ns * statistics.median(beside)
 
 
 def aims_of(study: Study, cells: Sequence[CellProgress], *, headline: bool) -> dict[str, Aim]:
@@ -252,8 +266,9 @@ def _made(work: SweepAtWork, cells: Sequence[Cell], long: set[str], clock: Clock
                 work.count(out_of_budget=True)
                 return False
             work.count(made=attempt == 1)
-            verdict, folder = work.try_once(run, attempt, speeds.usual_ns)
-            speeds.heard(verdict, folder)
+            cell = work.sweep / run.cell.name
+            verdict, folder = work.try_once(run, attempt, speeds.usual_of(cell))
+            speeds.heard(verdict, folder, cell)
             _endure(study, speeds, clock)
             valid = verdict.valid
             failed += not valid and not verdict.busy

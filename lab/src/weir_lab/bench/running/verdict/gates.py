@@ -39,7 +39,7 @@ _EDGES_APART_MIN, _EDGES_APART_MAX = 0.5, 2.0
 def judge(run: Run, gates: Gates, problems: list[str], usual_ns: float | None = None) -> Verdict:
     """Verdict on a run; `problems` are what went wrong while it ran (a role that died, a snapshot that failed).
 
-    ``usual_ns`` is what the yardstick takes in the runs of this study, none where too few are there. Whether the machine was busy or out of
+    ``usual_ns`` is what the yardstick takes in runs of this cell, none where too few are there. Whether the machine was busy or out of
     its usual speed is said by it and by the CPU time of others alone, never by what was measured: to drop slow runs makes systems fast.
     """
     settings = run.meta.settings
@@ -83,9 +83,7 @@ def _unusual_speed(cpu: CpuRecord, gates: Gates, usual_ns: float | None) -> list
     off = slowness_ns / usual_ns - 1.0
     if abs(off) <= gates.yardstick_off_max:
         return []
-    return [
-        f"the yardstick took {100 * off:+.0f} % of its time in this study's median run: the machine was not as usual"
-    ]
+    return [f"the yardstick took {100 * off:+.0f} % of its usual time in such a run: the machine was not as usual"]
 
 
 def _is_here(target: str) -> bool:
