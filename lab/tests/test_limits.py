@@ -20,7 +20,7 @@ from weir_lab.report.common import Task
 from weir_lab.report.numbers.readings import read_cells
 from weir_lab.report.numbers.stations import Usage
 from weir_lab.report.page.blocks import Table, Text, Value
-from weir_lab.report.page.html import html_page, markdown_page
+from weir_lab.report.page.html import _said_once, html_page, markdown_page
 from weir_lab.report.sections.claims import Confirmed, explained_of
 from weir_lab.report.sections.claims.contrasts import Pair
 from weir_lab.report.sections.claims.signs import Sign, in_trace
@@ -308,6 +308,9 @@ def test_what_captions_have_in_common_is_said_once_on_a_page_and_whole_in_markdo
     captions = re.findall(r"<(?:fig)?caption>(.*?)</(?:fig)?caption>", page, re.DOTALL)
     parts = [re.split(r"(?<=[.!?]) (?=[A-Z“])", caption) for caption in captions]
     assert not any(first.startswith("<a") for first, *_ in parts)
+    # The name of a figure went with a sentence behind it, and all that followed on the page was bold.
+    assert all(re.match(r"<b>Figure \d+\. [^<]+\.</b> ", caption) for caption in captions if caption.startswith("<b>"))
+    assert page.count("<b>") == page.count("</b>")
     said = [one for _, *others in parts for one in others if len(one.split()) >= 10]
     assert len(said) == len(set(said)) > 20
     targets = re.findall(r'<a href="#([^"]+)">The rest as above\.</a>', page)
@@ -317,3 +320,18 @@ def test_what_captions_have_in_common_is_said_once_on_a_page_and_whole_in_markdo
     assert all(caption.rstrip().endswith("</a>") for caption in captions if caption.startswith("<b>Figure"))
     whole = [one.caption for section in report.sections for one in section.blocks if isinstance(one, Table)]
     assert all(one in text for one in whole)
+
+
+def test_a_figure_keeps_its_name_where_what_follows_is_said_above() -> None:
+    """The name ends with its own full stop, and went with the sentence behind it: all that followed on the page was bold."""
+    said = "Differences of neighbouring means of all the levels, drawn between the two."
+    figures = "".join(
+        f'<figure id="fig-{name}"><svg></svg><figcaption><b>Figure {number}. Rate of change.</b> {said} Redraws Figure {number}. '
+        f'<a href="{name}.csv">Data (CSV)</a></figcaption></figure>'
+        for number, name in enumerate(("a", "b"), start=1)
+    )
+    first, second = re.findall(r"<figcaption>(.*?)</figcaption>", _said_once(figures))
+    assert first == f'<b>Figure 1. Rate of change.</b> {said} Redraws Figure 1. <a href="a.csv">Data (CSV)</a>'
+    assert second == (
+        '<b>Figure 2. Rate of change.</b> <a href="#fig-a">The rest as above.</a> Redraws Figure 2. <a href="b.csv">Data (CSV)</a>'
+    )

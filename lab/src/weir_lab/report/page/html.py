@@ -156,8 +156,9 @@ def _said_once(page: str) -> str:
         kind = "below" if found["figure"] else "above"
         start, end = (place - found.start() for place in found.span(kind))
         own = found["figure"] or found["table"]
-        # What a table is stands above it in any case.
-        title, *parts = _SENTENCES.split(found[kind])
+        # What a table is, and the name of a figure, stands there in any case.
+        named, closed, rest = found[kind].rpartition("</b> ")
+        title, *parts = [named + closed.rstrip(), *_SENTENCES.split(rest)] if closed else _SENTENCES.split(rest)
         long = [part for part in parts if len(part.split()) >= _REPEATED_WORDS_MIN]
         again = {part for part in long if first.setdefault(part, own) != own}
         if not again:
