@@ -42,7 +42,7 @@ _OFF_RATE = "off its link's rate"
 _OFF = re.compile(rf"([-+])(\d+) % {_OFF_RATE}")
 # From this share on the next station is named beside the one that limits.
 _NEAR = 0.75
-# Of two that differ by less than this none is seen to be the fuller: quotas and links are measured to some tenths of a per cent.
+# Of two whose use differs by less than this none is seen to limit alone: with a little more of one, the other is full.
 _ALIKE = 0.02
 
 BEFORE_PROXY = ("client uplinks", "client CPU quotas", "load generators")
