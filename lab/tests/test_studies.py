@@ -104,12 +104,12 @@ def test_a_confirming_run_changes_the_named_station_alone_and_all_of_them_fit_in
         assert study.topology.model_dump() == wanted
         study.topology.require_room(shape_of(cells_of(study)), 2)
         assert study.source == "Weir"
-        assert len(cells_of(study)) <= 3
+        assert len(cells_of(study)) <= 4
         plan = study.plan.night
         assert plan is not None
         seconds += estimate(study).seconds_min * (plan.headline_runs + 1)
     # Four runs of each cell: half an hour for all five studies, of which S1, S2 and S4 need less than a fifth each.
-    assert 0.0 < seconds <= (420.0 if name in ("s3", "s5") else 320.0)
+    assert 0.0 < seconds <= (560.0 if name in ("s3", "s5") else 320.0)
 
 
 @pytest.mark.parametrize("name", ["s3", "s5"])
