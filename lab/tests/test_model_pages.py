@@ -18,6 +18,7 @@ from weir_lab.report.common import Task, series_of
 from weir_lab.report.numbers.comparing import AS_MEASURED, AT_ONE_SPEED, throughput_of
 from weir_lab.report.numbers.readings import read_cells
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
+from weir_lab.report.page.charts import legend_of
 from weir_lab.report.page.drawings.queues import Box, diagram_of, draw_diagram
 from weir_lab.report.page.html import figure_html
 from weir_lab.report.sections import models
@@ -25,10 +26,10 @@ from weir_lab.report.sections.models import layouts
 from weir_lab.report.sections.models.counted import built_delays, burst_s, devices_of
 from weir_lab.report.sections.models.drawn import drawing
 from weir_lab.report.sections.models.layouts import fits_of
-from weir_lab.report.sections.models.networks import point, simulation_text
+from weir_lab.report.sections.models.networks import hypothesis_text, outcome, point, simulation_text
 from weir_lab.report.sections.models.open_stations import _reason, loads_of, open_models
 from weir_lab.report.sections.models.printed import printed_networks, printed_open
-from weir_lab.report.sections.models.twice import sentence, twice_at
+from weir_lab.report.sections.models.twice import sentence, twice_at, twice_table
 from weir_lab.report.sections.models.words import off, over_text
 from weir_lab.theory.fitting.devices import fit_devices
 from weir_lab.theory.fitting.meeting import Meeting, Verdict
@@ -104,10 +105,13 @@ def test_half_of_the_cells_are_held_out_by_rule_and_predicted(sweep: SweepReadin
     for row in rows:
         truth = measured(int(number_in(row[1])), int(number_in(row[2])))
         assert number_in(row[6]) == pytest.approx(truth.throughput_per_s.mean, rel=0.04)
-    assert "fitted to 6 cells, and held against 6 others: throughput" in words(blocks)
-    assert models.summary(task_of(sweep)).startswith(
-        "Models: Of 6 cells in 1 layout that the networks of queues did not see, "
+    assert "fitted to 6 cells, held against 6 others: throughput" in words(blocks)
+    summary = models.summary(task_of(sweep))
+    assert summary.startswith(
+        "Models: Networks of queues, fitted to every second level of clients and workers, predict the levels between (interpolation): of 6 "
+        "cells held out in 1 layout "
     )
+    assert summary.removeprefix("Models: ") in words(blocks)
 
 
 def test_runs_of_slow_hours_are_brought_to_one_speed_before_a_network_is_fitted_and_held_against_them(
@@ -126,7 +130,7 @@ def test_runs_of_slow_hours_are_brought_to_one_speed_before_a_network_is_fitted_
     (raw,) = fits_of((sweep,), DEFAULT_MARGINS, AS_MEASURED)
     assert all(one.x_meeting.met and one.r_meeting.met for one in fit.held_out)
     assert not any(one.x_meeting.met for one in raw.held_out)
-    assert "in the fit, too, 0 lie within both." in models.summary(task_of(sweep))
+    assert models.summary(task_of(sweep)).endswith("; none with runs as measured, in the fit, too.")
     # Of 36 runs 12 are slow.
     heavy = fit.at(8, 64)
     assert heavy is not None
@@ -147,6 +151,12 @@ def test_without_a_proxy_a_layout_has_no_station_of_one(tmp_path: Path) -> None:
     assert fit.fitted.outside_s == pytest.approx(SYSTEM.outside_s + SYSTEM.inside_s, rel=0.1)
     assert len(fit.held_out) == 3
     assert all(one.x_meeting.verdict is not Verdict.MISSED for one in fit.held_out)
+    # The last of six levels lies beyond the last that the fit saw.
+    assert [one.cell.settings.clients for one in fit.beyond] == [64]
+    assert (
+        "of clients, predict the levels between (interpolation, but for 1 cell with the most clients): of 3 cells"
+        in outcome([fit])
+    )
     made = models.build(task_of(sweep, ""))
     assert [row[1] for row in table(made, "models-predicted").rows] == ["–"] * 6
     assert "workers" not in {row[2] for row in table(made, "models-stations").rows}
@@ -168,7 +178,9 @@ def test_readers_of_the_split_engine_hold_a_read_as_workers_do_and_are_called_so
     assert predicted.columns[1] == "Readers per proxy"
     assert any(str(row[14]) == "readers, 100 %" for row in predicted.rows)
     assert "readers" in {row[2] for row in table(made, "models-stations").rows}
-    assert "With twice the readers the model (" in words(made)
+    twice_row = table(made, "models-twice").rows[0]
+    assert twice_row[1] == Value(2)
+    assert str(twice_row[3]).startswith("readers, ")
     diagram = next(one for one in made if isinstance(one, Figure) and one.name == "models-diagram")
     assert "a request holds its reader in here" in figure_html(diagram, 1)
     assert "workers" not in str(predicted.rows)
@@ -205,12 +217,9 @@ def test_where_product_form_fails_in_what_it_saw_the_simulation_predicts(
     )
     (fit,) = fits_of.__wrapped__((sweep,), DEFAULT_MARGINS)
     assert fit.simulated
-    assert (
-        "misses cells that it was fitted to, by up to 40.0 times the tolerance, on logarithms; the simulation predicts."
-        in point(fit)
-    )
+    assert point(fit).endswith(" %. Simulation predicts: product form misses cells it saw.")
     assert simulation_text([fit]).startswith(
-        "Where product form misses what it was fitted to, a simulation event by event predicts"
+        "Where product form misses cells that it was fitted to, a simulation event by event predicts"
     )
     full = fit.at(8, 64)
     assert full is not None
@@ -225,8 +234,10 @@ def test_where_product_form_fails_in_what_it_saw_the_simulation_predicts(
     monkeypatch.setattr(layouts, "worst_simulated", lambda *_: 100.0)
     (fit,) = fits_of.__wrapped__((sweep,), DEFAULT_MARGINS)
     assert not fit.simulated
-    assert "and so does the simulation" in point(fit)
-    assert simulation_text([fit]) == ""
+    assert point(fit).endswith("Product form predicts, yet misses cells it saw.")
+    made = twice_table(task_of(sweep), [fit])
+    assert made is not None
+    assert str(made.rows[0][-1]).startswith("product form, which misses cells it saw")
     by_form = fit.twice(full, "server uplinks")
     assert by_form is not None
     assert "the model (product form, N = 64) says" in sentence(by_form)
@@ -396,13 +407,19 @@ def test_twice_of_a_station_is_a_value_that_other_sections_can_ask_for(
     assert found is not None
     assert found.station == "server uplinks"
     assert found.throughput_then_per_s == pytest.approx(measured(8, 64, 0.5).throughput_per_s.mean, rel=0.05)
-    assert sentence(found) in words(blocks)
+    # The table has it, and so no point says it again.
+    assert "With twice" not in words(blocks)
     assert twice_at((sweep,), cell, DEFAULT_MARGINS, "workers") is not None
     assert twice_at((sweep,), cell, DEFAULT_MARGINS, "nobody") is None
     threads = twice_at((sweep,), cell, DEFAULT_MARGINS, "memcached threads")
     assert threads is not None
     assert threads.station == "memcached CPU quotas"
-    (row,) = table(blocks, "models-twice").rows
+    twice = table(blocks, "models-twice")
+    (row,) = twice.rows
+    assert twice.columns[1:3] == ("Workers per proxy", "N")
+    assert row[1:3] == (Value(8), Value(64))
+    assert str(row[3]).startswith("server uplinks, ")
+    assert "N and workers differ from those of the paragraphs “Why”, so gains differ." in twice.caption
     assert number_in(row[6]) == pytest.approx(found.throughput_percent)
     assert row[-1] == "product form"
 
@@ -470,10 +487,66 @@ def test_many_times_what_was_predicted_is_said_as_times_and_not_as_percents() ->
 def test_both_service_rates_are_said_and_rates_stand_as_they_were_measured(blocks: list[Block]) -> None:
     text = next(one for one in blocks if isinstance(one, Text) and one.text == "What the models say:")
     (opened,) = (point for point in text.points if point.startswith("M/M/1 and M/M/m"))
-    assert re.search(r"of 16 response times \d+ are met, \d+ have no steady state", opened)
+    assert re.search(r"workers meet \d+ of 16 response times; \d+ have no steady state\.$", opened)
     origins = {row[3] for row in table(blocks, "models-open").rows if row[2] != "observed"}
     assert origins == {"largest throughput", "fewest clients"}
     assert "At the study's speed" not in table(blocks, "models-open").caption
     assert re.search(
-        r"did not see, \d+ lies? within 5 % of throughput and 10 % of response time", " ".join(text.points)
+        r"held out in 1 layout \d+ lies? within 5 % of throughput and 10 % of response time", " ".join(text.points)
     )
+    assert text.points[0].startswith("“Throughput within 5 %, and response time within 10 %” is ")
+    assert text.points[0].endswith(", and the mark that the project set itself is 80 %.")
+    assert "set itself: 80 % of the cells held out meet both." in table(blocks, "models-predicted").caption
+
+
+@pytest.mark.parametrize(
+    ("met", "missed", "verdict"),
+    [
+        (8, 2, "met"),
+        (7, 0, "not shown to be met"),
+        (7, 2, "not shown to be met"),
+        (7, 3, "not met"),
+        (0, 0, "not shown to be met"),
+    ],
+)
+def test_the_hypothesis_is_met_from_the_mark_on_and_not_met_where_too_many_are_missed(
+    met: int, missed: int, verdict: str
+) -> None:
+    verdicts = [Verdict.MET] * met + [Verdict.MISSED] * missed + [Verdict.CANNOT_TELL] * (10 - met - missed)
+    good = Meeting(Verdict.MET, 1.0)
+    fit: Any = SimpleNamespace(
+        held_out=[SimpleNamespace(x_meeting=good, r_meeting=Meeting(one, 1.0)) for one in verdicts]
+    )
+    said = hypothesis_text([fit])
+    assert f" is {verdict} by the networks of queues: of 10 cells held out " in said
+    assert (f"{met} ({10 * met} %) met both" if met else "none met both") in said
+    assert (f"{missed} missed" in said) == bool(missed)
+    assert (f"{10 - met - missed} cannot tell" in said) == (met + missed < 10)
+    assert hypothesis_text([]) == ""
+
+
+def test_a_point_of_a_layout_is_short(blocks: list[Block]) -> None:
+    text = next(one for one in blocks if isinstance(one, Text) and one.text == "What the models say:")
+    (said,) = (point for point in text.points if "held against" in point)
+    assert len(said.split()) <= 45
+    assert "Product form predicts" in said or "Simulation predicts" in said
+
+
+def test_a_model_that_stands_alone_is_a_dashed_line_beside_marks(tmp_path: Path, blocks: list[Block]) -> None:
+    """“measured, network of queues” stood in a legend, in the colour and dash of what was measured."""
+    made = models.build(task_of(read(tmp_path, kind="direct"), ""))
+    alone = next(one for one in made if isinstance(one, Figure) and one.name == "models-networks-throughput")
+    looks = {name: (kind, look.colour, look.dash) for (name, kind), look in legend_of(alone.panels).items()}
+    assert looks == {"measured": ("points", "c0", ""), "network of queues": ("plain", "c0", "6 3")}
+    assert 'class="l thin c0 d1"' in figure_html(alone, 1).partition('class="legend"')[2]
+    assert "dashed where a panel has a single series" in alone.method
+    several = next(one for one in blocks if isinstance(one, Figure) and one.name == "models-networks-throughput")
+    names = [name for name, _ in legend_of(several.panels)]
+    assert names == ["2 workers", "2 workers, network of queues", "8 workers", "8 workers, network of queues"]
+
+
+def test_calibrated_models_have_a_short_title_and_say_how_their_levels_differ(blocks: list[Block]) -> None:
+    text = next(one for one in blocks if isinstance(one, Text) and one.text == "What calibrated models say:")
+    assert re.match(r"Throughput \d+ of 8 met.*; response time \d+ of 8 met", text.points[0])
+    assert "(leave-one-out)" in text.points[0]
+    assert "these counts are too good" in text.points[0]

@@ -84,8 +84,9 @@ def calibrated_blocks(task: Task, every: Sequence[tuple[Series, ClientSeries]]) 
         tuple(rows),
     )  # fmt: skip
     reported = (
-        f"Predictions of the calibrated models: throughput {tally_text(rates)}; response time {tally_text(times)}. Each of these levels "
-        "lies between two that the model saw: this is interpolation, and says nothing of other numbers of clients, workers or machines. "
-        "Of several models the one is shown that predicts these very levels best, so other levels would be predicted somewhat worse."
+        f"Throughput {tally_text(rates)}; response time {tally_text(times)}. Each level but the ends is left out alone and predicted from "
+        "all others of its series (leave-one-out), so it lies between two that the model saw; a network of queues sees only every second "
+        "level. The model is the best of several, chosen on these very levels, so these counts are too good, and say nothing of other "
+        "workers or machines."
     )
-    return [table, Text(f"{reported} Misses of the throughput:" if points else reported, tuple(points))]
+    return [table, Text("What calibrated models say:", (reported, *points))]

@@ -41,7 +41,10 @@ if TYPE_CHECKING:
     from weir_lab.theory.fitting.devices import Device, Fitted, Solved, Twice
     from weir_lab.theory.fitting.meeting import Meeting
 
-__all__ = ["Layout", "LayoutFit", "Predicted", "fits_of", "layouts_of"]
+__all__ = ["MEASURED", "Layout", "LayoutFit", "Predicted", "fits_of", "layouts_of"]
+
+MEASURED = "measured"
+"""What a line of cells is called where it is the only one of its panel."""
 
 # Factors along which cells of one layout differ; all others part layouts.
 _ALONG = {
@@ -93,7 +96,7 @@ class Layout:
 
     def line_name(self, workers: int) -> str:
         """What a line of cells is called where the layout's name stands already."""
-        return level_name(self.crew, workers // self.proxies) if workers and self.crew == WORKERS else "measured"
+        return level_name(self.crew, workers // self.proxies) if workers and self.crew == WORKERS else MEASURED
 
     def line(self, workers: int) -> list[CellReadings]:
         """The cells with this many workers, by population."""
@@ -139,6 +142,12 @@ class LayoutFit:
     def held_out(self) -> list[Predicted]:
         """What the fit did not see."""
         return [one for one in self.predictions if not one.seen]
+
+    @property
+    def beyond(self) -> list[Predicted]:
+        """What was held out at the end of all levels: with more clients than any cell that the fit saw."""
+        most = max((one.cell.settings.population for one in self.predictions if one.seen), default=0)
+        return [one for one in self.held_out if one.cell.settings.population > most]
 
     def at(self, workers: int, population: int) -> Predicted | None:
         """The prediction of a cell, if it is there."""

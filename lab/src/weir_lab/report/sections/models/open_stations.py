@@ -209,8 +209,9 @@ def open_table(task: Task, lines: Sequence[Series]) -> Table | None:
         f"{LIGHT_CLIENTS} and {HEAVY_CLIENTS} clients as in S3, or the fewest and the most. λ is the throughput of the level. μ is one "
         "server's rate; it comes from the largest throughput of the series, as the studies took it, or from how long a request held a "
         "worker (a reader of the split engine) at the fewest clients. Observed: utilization is λ times the time held over the workers; "
-        "E[n] and E[nq] are λ times the times by the proxies' stamps; the probability of queueing is not observed. A response time is met "
-        f"within ±{task.margins.prediction_response:g} %.{_as_built(task.first.speed)}",
+        "E[n] and E[nq] are λ times the times by the proxies' stamps; the probability of queueing is not observed. Near μ a response time "
+        "goes by 1/(μ − λ), the inverse of a difference that is smaller than what runs can tell. It is met within "
+        f"±{task.margins.prediction_response:g} %.{_as_built(task.first.speed)}",
         (
             "Series", "Clients", "", "μ from", "λ (1/s)", "μ (1/s)", "ρ", "E[n]", "E[nq]", "E[r] (ms)", "E[w] (ms)", "P(queue)",
             "E[r] observed over predicted (%)", "E[r]", "Reason",

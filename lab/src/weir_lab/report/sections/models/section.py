@@ -12,8 +12,9 @@ from weir_lab.report.sections.models.drawn import drawing
 from weir_lab.report.sections.models.layouts import fits_of
 from weir_lab.report.sections.models.networks import (
     figures,
-    heavy_of,
+    hypothesis_text,
     notes,
+    outcome,
     point,
     simulation_text,
     stations_table,
@@ -23,14 +24,12 @@ from weir_lab.report.sections.models.networks import (
 )
 from weir_lab.report.sections.models.open_stations import open_models, open_table
 from weir_lab.report.sections.models.printed import printed_networks, printed_open
-from weir_lab.report.sections.models.twice import misses, sentence, twice_of_fullest, twice_table
+from weir_lab.report.sections.models.twice import twice_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weir_lab.design.whole.sets import Margins
     from weir_lab.report.page.blocks import Block
-    from weir_lab.report.sections.models.layouts import LayoutFit
 
 __all__ = ["build", "summary"]
 
@@ -50,13 +49,14 @@ def build(task: Task) -> list[Block]:
             *last,
         ]
     opened = [one for one in first if one.cells[0].runs[0].proxy is not None]
-    whole = total(fits, fits_of(task.sweeps, task.margins, AS_MEASURED))
-    said = (
-        ([whole] if whole else [])
-        + [one for one in (what_cannot_tell(fits), simulation_text(fits)) if one]
-        + [point(fit) + _twice(fit, task.margins) for fit in fits]
-        + _open_points(task, opened)
+    whole = total(fits, fits_of(task.sweeps, task.margins, AS_MEASURED), task.margins)
+    first_said = (
+        hypothesis_text(fits, task.margins),
+        whole,
+        what_cannot_tell(fits, task.margins),
+        simulation_text(fits),
     )
+    said = [*filter(None, first_said), *map(point, fits), *_open_points(task, opened)]
     tables = [open_table(task, opened), printed_open(task)]
     drawn = [drawing(task, fits), *figures(task, fits)]
     after = [
@@ -75,19 +75,9 @@ def build(task: Task) -> list[Block]:
 
 
 def summary(task: Task) -> str:
-    """How the networks met what they had not seen."""
+    """How the networks met what they had not seen, in a sentence."""
     fits, raw = (fits_of(task.sweeps, task.margins, levels) for levels in (AT_ONE_SPEED, AS_MEASURED))
-    return f"{task.spec.title}: {total(fits, raw) or 'nothing to model.'}"
-
-
-def _twice(fit: LayoutFit, margins: Margins) -> str:
-    """What twice of its fullest station would do; nothing of a network that does not show even what it was fitted to."""
-    if fit.fitted is None or not (fit.fitted.shows_what_it_saw or fit.simulated):
-        return ""
-    found, heavy = twice_of_fullest(fit), heavy_of(fit)
-    if found is None or heavy is None:
-        return ""
-    return f" {sentence(found, misses(found, heavy.cell.mean_throughput, margins))}"
+    return f"{task.spec.title}: {outcome(fits, raw, task.margins) or 'nothing to model.'}"
 
 
 def _open_points(task: Task, lines: Sequence[Series]) -> list[str]:
@@ -97,8 +87,5 @@ def _open_points(task: Task, lines: Sequence[Series]) -> list[str]:
         return []
     met = sum(model.meeting.met for model in models)
     unstable = sum(model.station is None for model in models)
-    none = f", {unstable} have no steady state" if unstable else ""
-    return [
-        f"M/M/1 and M/M/m of the proxies' queue and workers, with the throughput of the level as λ: of {len(models)} response times {met} "
-        f"are met{none}. Near μ they go by 1/(μ − λ), the inverse of a difference that is smaller than what runs can tell."
-    ]
+    none = f"; {unstable} have no steady state" if unstable else ""
+    return [f"M/M/1 and M/M/m of the proxies' queue and workers meet {met} of {len(models)} response times{none}."]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from weir_lab.report.numbers.stations import CPU_QUOTAS
 from weir_lab.report.page.blocks import Table, Value
 from weir_lab.report.sections.models.layouts import fits_of
-from weir_lab.report.sections.models.networks import heavy_of
+from weir_lab.report.sections.models.networks import crew_title, crew_value, heavy_of
 from weir_lab.theory.fitting.devices import WORKERS, Twice
 from weir_lab.theory.units import number, rate, signed_percent
 
@@ -87,6 +87,13 @@ def _by(found: Twice) -> str:
     return "simulation" if found.simulated else "product form"
 
 
+def _doubt(fit: LayoutFit) -> str:
+    """That the network does not even show what it was fitted to, and no simulation is much better; empty where one of them does well."""
+    if fit.fitted is None or fit.fitted.shows_what_it_saw or fit.simulated:
+        return ""
+    return ", which misses cells it saw"
+
+
 def twice_table(task: Task, fits: Sequence[LayoutFit]) -> Table | None:
     """For each layout its fullest station at the heavy load, and what twice of it would do; ``None`` without a network."""
     rows: list[tuple[Entry, ...]] = []
@@ -96,11 +103,13 @@ def twice_table(task: Task, fits: Sequence[LayoutFit]) -> Table | None:
             continue
         rows.append(
             (
-                fit.layout.name, Value(found.population), found.station,
-                f"{number(100.0 * heavy.solved.utilization[heavy.solved.fullest], 0)} %", Value(found.throughput_per_s, digits=0),
-                Value(found.throughput_then_per_s, digits=0), Value(found.throughput_percent, digits=1, signed=True),
+                fit.layout.name, crew_value(fit.layout, heavy.workers), Value(found.population),
+                f"{found.station}, {number(100.0 * heavy.solved.utilization[heavy.solved.fullest], 0)} %",
+                Value(found.throughput_per_s, digits=0), Value(found.throughput_then_per_s, digits=0),
+                Value(found.throughput_percent, digits=1, signed=True),
                 Value(1e3 * found.response_s), Value(1e3 * found.response_then_s), Value(found.response_percent, digits=1, signed=True),
-                found.fullest_then, _by(found),
+                found.fullest_then,
+                f"{_by(found)}{_doubt(fit)}{misses(found, heavy.cell.mean_throughput, task.margins)}",
             )
         )  # fmt: skip
     if not rows:
@@ -108,11 +117,11 @@ def twice_table(task: Task, fits: Sequence[LayoutFit]) -> Table | None:
     return Table(
         f"{task.spec.name}-twice",
         "What the fitted networks say of twice the fullest station at the heavy load: devices that take half the time, or twice the "
-        "workers or readers. Where product form does not show what it was fitted to, the simulation with constant times says it, to about "
-        "1 %. Nothing here is measured.",
+        "workers or readers. N and workers differ from those of the paragraphs “Why”, so gains differ. Where product form does not show "
+        "what it was fitted to, the simulation with constant times says it, to about 1 %. Nothing here is measured.",
         (
-            "Layout", "N", "Fullest station", "Used", "X (requests/s)", "X with twice of it", "Change (%)", "R (ms)", "R with twice of it",
-            "Change (%)", "Fullest then", "By",
+            "Layout", crew_title(fits), "N", "Fullest station", "X (requests/s)", "X with twice of it", "Change (%)", "R (ms)",
+            "R with twice of it", "Change (%)", "Fullest then", "By",
         ),
         tuple(rows),
     )  # fmt: skip
