@@ -14,16 +14,16 @@ from weir_lab.report.numbers.readings import CellReadings
 from weir_lab.report.numbers.sweeps import TwoLevelFactor
 from weir_lab.report.page.blocks import Table, Text
 from weir_lab.report.sections.comparisons import corners
-from weir_lab.report.sections.comparisons.corners import corner_blocks, pair_changes_text
+from weir_lab.report.sections.comparisons.corners import Corners, corner_blocks, pair_changes_text
 
 LEVELS = {"servers": (1, 3), "workers": (8, 32)}
 RATES = {(1, 8): 500.0, (1, 32): 501.0, (3, 8): 900.0, (3, 32): 1500.0}
 
 
-def cell_at(servers: int, workers: int, runs: int) -> CellReadings:
-    settings = SimpleNamespace(servers=servers, workers=workers, replicas=servers)
+def cell_at(servers: int, workers: int, runs: int, workload: str) -> CellReadings:
+    settings = SimpleNamespace(servers=servers, workers=workers, replicas=servers, workload=workload)
     levels = (("servers", servers), ("workers", workers))
-    cell = cast("Any", SimpleNamespace(name=f"S{servers}-W{workers}", settings=settings, levels=levels))
+    cell = cast("Any", SimpleNamespace(name=f"S{servers}-W{workers}-{workload}", settings=settings, levels=levels))
     return CellReadings(cell, tuple(a_run(RATES[servers, workers], block) for block in range(runs)))
 
 
@@ -33,9 +33,13 @@ def a_run(throughput: float, block: int) -> Any:
     return SimpleNamespace(run=run, throughput=throughput, response_s=1.0 / throughput, slowness_ns=lambda: None)
 
 
-def found(monkeypatch: pytest.MonkeyPatch, limits: dict[tuple[int, int], str]) -> tuple[Text, Table]:
-    cells = [cell_at(*levels, runs=2 + (levels == (3, 8))) for levels in RATES]
-    sweep = SimpleNamespace(cells=cells, study=SimpleNamespace(apart=[]), links_built=False)
+def found(monkeypatch: pytest.MonkeyPatch, **limits: dict[tuple[int, int], str]) -> tuple[Text, list[Table]]:
+    """What is said of workloads with these stations at their cells."""
+    cells = {
+        name: [cell_at(*levels, runs=2 + (levels == (3, 8)), workload=name) for levels in RATES] for name in limits
+    }
+    every = [cell for own in cells.values() for cell in own]
+    sweep = SimpleNamespace(cells=every, study=SimpleNamespace(apart=[]), links_built=False)
     task: Any = SimpleNamespace(first=sweep, margins=SimpleNamespace(maximum=5.0), spec=SimpleNamespace(name="effects"))
     factors = tuple(TwoLevelFactor("A", name, low, high, ()) for name, (low, high) in LEVELS.items())
     design: Any = SimpleNamespace(
@@ -43,30 +47,52 @@ def found(monkeypatch: pytest.MonkeyPatch, limits: dict[tuple[int, int], str]) -
     )
 
     def station(_task: object, cell: CellReadings) -> tuple[str, float]:
-        return limits[cell.settings.servers, int(cell.settings.workers or 0)], 99.0
+        settings: Any = cell.settings
+        return limits[settings.workload][settings.servers, settings.workers], 99.0
 
     monkeypatch.setattr(corners, "_station", station)
-    text, table = corner_blocks(task, "writes", cells, design)
+    text, *tables = corner_blocks(task, [Corners(name, own, design) for name, own in cells.items()])
     assert isinstance(text, Text)
-    assert isinstance(table, Table)
-    return text, table
+    return text, [one for one in tables if isinstance(one, Table)]
+
+
+SEVERAL = {(1, 8): "links", (1, 32): "links", (3, 8): "workers", (3, 32): "links"}
+LEAST = "Throughput is the least of several limits, and effects, which add up, do not show which."
+CHANGES = (
+    "Throughput changes by more than 5 % with servers from 1 to 3 in 2 of 2 pairs of cells that differ in nothing else, "
+    "with workers from 8 to 32 in 1 of 2."
+)
+PAIR = "Workers from 8 to 32: 3 servers (900 to 1,500 requests/s)."
+TIED = "With servers goes the number of servers of a key, 1 to 3: what servers change is the change of both."
 
 
 def test_a_factor_that_matters_in_some_pairs_alone_is_said_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    text, table = found(monkeypatch, {(1, 8): "links", (1, 32): "links", (3, 8): "workers", (3, 32): "links"})
-    least, servers, workers, tied, rest = text.points
-    assert "the least of several limits" in least
-    assert "the links limit in 3 and the workers limit in 1" in least
-    assert servers == "Servers from 1 to 3 change it by more than 5 % in 2 of 2 pairs."
-    assert (
-        workers
-        == "Workers from 8 to 32 change it by more than 5 % in 1 of 2 pairs: 3 servers (900 to 1,500 requests/s)."
-    )
-    assert (
-        tied == "With servers goes the number of servers of a key, 1 to 3: what servers change is the change of both."
-    )
+    text, (table,) = found(monkeypatch, writes=SEVERAL)
+    least, writes, tied, rest = text.points
+    assert least == LEAST
+    lead = f"Writes: of 4 cells the links limit in 3 and the workers limit in 1. {CHANGES}"
+    assert writes == f"{lead} {PAIR}"
+    # The pairs themselves open on demand.
+    assert text.leads == (least, lead, tied, rest)
+    assert tied == TIED
     assert "of the section's 9 runs" in rest
     assert [row[-3] for row in table.rows] == ["links", "links", "workers", "links"]
+
+
+def test_of_all_workloads_there_is_one_list_and_what_they_share_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """“Cell by cell” was a heading twice, with the last two of its points the same."""
+    text, tables = found(monkeypatch, reads=SEVERAL, writes=SEVERAL)
+    assert text.text == "Cell by cell:"
+    heads = [point.split(":")[0] for point in text.points]
+    assert heads[1:3] == ["Reads", "Writes"]
+    assert [text.points[0], text.points[3]] == [LEAST, TIED]
+    assert text.points[4].startswith("Tables of effects have 2 runs of each cell")
+    assert len(text.points) == 5
+    assert [one.name for one in tables] == ["effects-reads-by-cell", "effects-writes-by-cell"]
+    assert not any(one.opens_on_demand for one in tables)
+    # What goes for one of them alone has its name.
+    text, _ = found(monkeypatch, reads=dict.fromkeys(RATES, "links"), writes=SEVERAL)
+    assert text.points[0] == f"Writes: t{LEAST[1:]}"
 
 
 def test_factors_and_their_levels_are_named_in_words() -> None:
@@ -77,16 +103,15 @@ def test_factors_and_their_levels_are_named_in_words() -> None:
     assert words == {"proxy_threads": "event loops", "value_size_bytes": "value size", "servers": "servers"}
     assert [level_words("proxy_threads", level) for level in (1, 2)] == ["1 event loop", "2 event loops"]
     assert level_words("value_size_bytes", 4096) == "values of 4,096 bytes"
-    task: Any = SimpleNamespace(
-        margins=SimpleNamespace(maximum=5.0), first=SimpleNamespace(study=SimpleNamespace(apart=[]))
-    )
-    said = corners._factor_text(task, TwoLevelFactor("A", "value_size_bytes", 128, 4096, ()), [])
-    assert said == "Value size from 128 to 4096 changes it by more than 5 % in 0 of 0 pairs."
+    task: Any = SimpleNamespace(margins=SimpleNamespace(maximum=5.0))
+    said = corners._moved(task, TwoLevelFactor("A", "value_size_bytes", 128, 4096, ()), [])
+    assert said.change == "value size from 128 to 4096"
+    assert (said.pairs, said.moved) == (0, [])
 
 
 def test_one_limit_everywhere_is_no_least_of_several(monkeypatch: pytest.MonkeyPatch) -> None:
-    text, _ = found(monkeypatch, dict.fromkeys(RATES, "links"))
-    assert text.points[0] == "Writes: in all of 4 cells the links limit."
+    text, _ = found(monkeypatch, writes=dict.fromkeys(RATES, "links"))
+    assert text.points[0].startswith("Writes: in all of 4 cells the links limit. Throughput changes ")
 
 
 def test_changes_in_pairs_are_those_of_the_designs_cells() -> None:

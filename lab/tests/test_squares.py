@@ -7,6 +7,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -18,7 +19,8 @@ from weir_lab.design.whole.sets import load_set
 from weir_lab.report.common import Task
 from weir_lab.report.numbers.readings import read_cells
 from weir_lab.report.oracles import read_table
-from weir_lab.report.page.blocks import Table, Text, Value
+from weir_lab.report.page.arranging import arrange
+from weir_lab.report.page.blocks import Section, Table, Text, Value
 from weir_lab.report.sections import effects
 from weir_lab.report.sections.effects import adds_up
 from weir_lab.theory.factorial import analyse_factorial
@@ -34,13 +36,18 @@ ADDITIVE, ON_LOGS = (3, 4), (6, 7)
 """Where a sum of squares and its share stand in a row."""
 
 
-def built(root: Path, repetitions: int, without: dict[int, int] | None = None) -> list[Block]:
-    """The section of the small study; ``without`` names a repetition that the cell at this place of the writes does not have."""
+def small(
+    root: Path,
+    repetitions: int,
+    without: dict[int, int] | None = None,
+    truth: Truth | None = None,
+) -> Task:
+    """The small study; ``without`` names a repetition that the cell at this place of the writes does not have."""
     study_set = take_files(DATA / "small.set.toml", root)
     file = root / "studies" / "t-2k.toml"
     file.write_text(file.read_text().replace("repetitions = 2", f"repetitions = {repetitions}"))
     left_out = tuple(set(study_set.files) - {"t-2k.toml"})
-    write_whole(root, study_set, Truth(spread=0.02, slow_block=0.9), leave_out=left_out)
+    write_whole(root, study_set, truth or Truth(spread=0.02, slow_block=0.9), leave_out=left_out)
     for run in sorted((root / "t-2k" / "runs").iterdir()):
         meta = json.loads((run / "run.json").read_text())
         levels = meta["levels"]
@@ -49,7 +56,12 @@ def built(root: Path, repetitions: int, without: dict[int, int] | None = None) -
         if levels["write_ratio"] == 1.0 and (without or {}).get(corner) == meta["repetition"]:
             shutil.rmtree(run)
     spec = next(one for one in load_set(DATA / "small.set.toml").sections if one.name == "effects")
-    return effects.build(Task(spec, (read_cells("t-2k.toml", root / "t-2k"),), (), "S3"))
+    return Task(spec, (read_cells("t-2k.toml", root / "t-2k"),), (), "S3")
+
+
+def built(root: Path, repetitions: int, without: dict[int, int] | None = None) -> list[Block]:
+    """The section of the small study."""
+    return effects.build(small(root, repetitions, without))
 
 
 def table(blocks: list[Block], name: str) -> Table:
@@ -165,6 +177,92 @@ def test_how_to_read_the_tables_is_said_once_before_the_first(tmp_path: Path) ->
     assert (
         "sequential and partial sums of squares are the same. They add up to the total: a partition of it." in note.text
     )
+    # It opens together with the tables that it explains; the shares stay open.
+    page = arrange(Section("effects", "Effects", "", "", blocks=tuple(blocks)))
+    assert note in page.more
+    assert following in page.more
+    assert next(one.name for one in page.evidence if isinstance(one, Table)) == "effects-shares"
+
+
+NAMES = (
+    "servers",
+    "proxies",
+    "workers",
+    "servers × proxies",
+    "servers × workers",
+    "proxies × workers",
+    "servers × proxies × workers",
+)
+
+
+def test_one_table_has_the_shares_of_all_responses_as_the_raw_values_give_them(tmp_path: Path) -> None:
+    """Six paragraphs of a hundred words named three shares each, and nobody could look up that of another factor."""
+    found = {}
+    for links in (True, False):
+        blocks = effects.build(small(tmp_path / str(links), 2, truth=Truth(spread=0.02, links=links)))
+        shares = table(blocks, "effects-shares")
+        assert shares.columns == ("Requests", "Response", *NAMES, "Error", "Not significant")
+        assert len(shares.rows) == 2 * len(RESPONSES)
+        assert not shares.opens_on_demand
+        for row in shares.rows:
+            response = str(row[1]).removesuffix(", on logarithms")
+            name = f"effects-{row[0]}-{response}".replace(" ", "-")
+            terms = {str(one[0]): one for one in table(blocks, name).rows if one[0] not in ("", "I")}
+            raw = raw_of(blocks, name)
+            values = raw if row[1] == response else np.log(raw)
+            wanted = expected(values, list(terms), blocks=True, backwards=False)
+            parts = [100.0 * wanted[one] / wanted["total"] for one in (*terms, "error")]
+            assert [one.value for one in row if isinstance(one, Value)] == pytest.approx(parts, rel=1e-6, abs=1e-6)
+            weak = {one[1] for one in terms.values() if one[5] == "no"}
+            assert set(str(row[-1]).split(", ")) == (weak or {"none"})
+        found[links] = [one.value for one in shares.rows[0] if isinstance(one, Value)]
+    assert found[True] != pytest.approx(found[False], abs=1.0)
+
+
+def test_the_head_of_a_page_names_at_most_three_shares_of_the_table_and_calls_none_significant(tmp_path: Path) -> None:
+    """“The largest share comes from proxies (significant)” stood beside “servers explain most: cannot tell”."""
+    task = small(tmp_path, 2)
+    said, blocks = effects.summary(task), effects.build(task)
+    assert "significant" not in said
+    assert isinstance(blocks[0], Text)
+    assert said.lower().endswith(f": {blocks[0].text.lower()}")
+    rows = {
+        str(row[0]): {
+            name: entry.text for name, entry in zip(NAMES, row[2:-2], strict=True) if isinstance(entry, Value)
+        }
+        for row in table(blocks, "effects-shares").rows
+        if str(row[1]).startswith("throughput")
+    }
+    parts = said.split("shares of the variation of throughput: ")[1].removesuffix(".").split("; ")
+    assert len(parts) == len(rows) == 2
+    for part in parts:
+        shares, workload = part.split(" (")
+        named = {name: size for name, _, size in (one.removesuffix(" %").rpartition(" ") for one in shares.split(", "))}
+        assert 1 <= len(named) <= 3
+        row = rows[workload.removesuffix(")").removesuffix(", on logarithms")]
+        assert named.items() <= row.items()
+        sizes = [float(size) for size in named.values()]
+        assert sizes == sorted(sizes, reverse=True)
+        assert sizes[0] == max(float(one) for one in row.values())
+
+
+def test_of_many_factors_the_interactions_are_one_column() -> None:
+    levels = list(itertools.product((-1, 1), repeat=4))
+    fit = analyse_factorial(levels, np.random.default_rng(3).standard_normal((16, 2)), "ABCD")
+    design: Any = SimpleNamespace(read=fit, name_of=lambda term: term)
+    found = effects._percents(design)
+    assert list(found) == ["A", "B", "C", "D", "interactions"]
+    assert sum(found.values()) + fit.percent_error == pytest.approx(100.0)
+
+
+def test_a_difference_has_three_digits_and_its_unit() -> None:
+    """“15.675 requests/s each” and “703.746 µs each” could not be found in any figure."""
+    rates, times = (SimpleNamespace(on_logarithms=False, unit=unit) for unit in ("requests/s", "µs"))
+    logs: Any = SimpleNamespace(on_logarithms=True, unit="µs")
+    said = [effects._size(cast("Any", one), value) for one, value in ((rates, 18.12), (times, 812.4), (times, 1148.2))]
+    assert said == ["18.1 requests/s", "812 µs", "1.15 ms"]
+    assert effects._size(logs, 0.02641) == "0.0264 on the logarithm"
+    assert effects._size(logs, 0.0002, least=0.001) == "below 0.001 on the logarithm"
 
 
 def test_only_sums_that_add_up_are_called_a_partition() -> None:

@@ -19,11 +19,11 @@ from weir_lab.report.numbers.sweeps import PROXY_TIME, RESPONSE_TIME, TwoLevelDe
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
-from weir_lab.report.sections.comparisons.corners import corner_blocks
+from weir_lab.report.sections.comparisons.corners import Corners, corner_blocks
 from weir_lab.theory.factorial import ErrorOf
 from weir_lab.theory.linear import Estimate
 from weir_lab.theory.stats import FALSE_DISCOVERIES, benjamini_hochberg
-from weir_lab.theory.units import number
+from weir_lab.theory.units import number, significant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,12 +52,17 @@ __all__ = [
 _OUTLIER_LEVEL = 0.05
 # An effect with less of the variation matters to nobody, however surely it is there.
 _NEGLIGIBLE_PERCENT = 1.0
+# A sentence names no more shares. A table shows those of all terms, up to three factors, and of more factors the interactions together.
+_NAMED_MAX, _TERMS_MAX = 3, 7
+_TOGETHER = "interactions"
 # What follows from unequal spreads, by what intervals of effects rest on.
 _NOISE = {
     ErrorOf.POOLED: "effects share the noise of the widest cells",
     ErrorOf.BLOCKS: "each effect has the error of its own values block by block",
     ErrorOf.CELLS: "each effect has the error of its cells' own spreads, with fewer degrees of freedom",
 }
+# From here on sentences say a time in ms.
+_MS_IN_US = 1000.0
 # Spreads are called unequal at this level, and from this ratio of standard deviations on.
 _SPREAD_LEVEL, _SPREAD_MIN = 0.01, 3.0
 
@@ -77,24 +82,31 @@ _FACTORS = {"memcached servers": "servers", "middlewares": "proxies", "worker th
 
 
 def build(task: Task) -> list[Block]:
-    """For each workload and response: the table of effects, what it says, and its residuals."""
-    blocks: list[Block] = []
+    """The shares of all workloads and responses, then the cells, and for each response the table of effects and its residuals."""
     shown = _discoveries(task.first)
     found = designs_of(task.first)
-    # How to read the tables is said once, before the first of them.
-    reading: list[Block] = [Text(_reading_text([one for _, designs, _ in found for one in designs]), note=True)]
-    for workload, designs, reason in found:
-        if not designs:
-            blocks.append(Text(f"{workload.capitalize()}: no 2^k r table, because {reason}."))
-            continue
-        blocks += corner_blocks(task, workload, _cells_of(task.first, workload), designs[0])
+    blocks: list[Block] = [
+        Text(f"{workload.capitalize()}: no 2^k r table, because {reason}.")
+        for workload, designs, reason in found
+        if not designs
+    ]
+    designed = [(workload, designs) for workload, designs, _ in found if designs]
+    if not designed:
+        return blocks
+    said = _shares_text(designed)
+    blocks += [
+        Text(f"{said[0].upper()}{said[1:]}."),
+        _shares(task, designed, shown),
+        *corner_blocks(
+            task, [Corners(workload, _cells_of(task.first, workload), designs[0]) for workload, designs in designed]
+        ),
+        Text("Residuals", _residual_texts(designed), folded=True),
+        # How to read the tables of effects is said once, directly before the first of them.
+        Text(_reading_text([one for _, designs in designed for one in designs]), note=True),
+    ]
+    for workload, designs in designed:
         for design in designs:
-            blocks += [
-                Text(_sentence(workload, design, shown)),
-                *reading,
-                _table(task, workload, design, designs, shown),
-            ]
-            reading = []
+            blocks.append(_table(task, workload, design, designs, shown))
             residuals = _residuals(task, workload, design)
             if residuals is not None:
                 blocks += with_tables([residuals])
@@ -104,14 +116,9 @@ def build(task: Task) -> list[Block]:
 
 
 def summary(task: Task) -> str:
-    """The strongest effect of each workload on throughput."""
-    shown = _discoveries(task.first)
-    parts = [
-        f"{workload}: {_strongest_text(workload, designs[0], shown)}"
-        for workload, designs, _ in designs_of(task.first)
-        if designs
-    ]
-    return f"{task.spec.title}: {'; '.join(parts) or 'no table could be made'}."
+    """The largest shares of the variation of throughput, for each workload."""
+    designed = [(workload, designs) for workload, designs, _ in designs_of(task.first) if designs]
+    return f"{task.spec.title}: {_shares_text(designed) if designed else 'no table could be made'}."
 
 
 def _discoveries(sweep: SweepReadings) -> set[tuple[str, str, str]]:
@@ -178,41 +185,86 @@ def _terms(design: TwoLevelDesign) -> list[Effect]:
     )
 
 
-def _strongest_text(workload: str, design: TwoLevelDesign, shown: set[tuple[str, str, str]]) -> str:
-    first = _terms(design)[0]
-    word = "significant" if (workload, design.response, first.term) in shown else "not significant"
-    share = number(first.percent_of_variation or 0.0, 1)
-    scale = " on logarithms" if design.on_logarithms else ""
-    return f"the largest share of the variation of {design.response}{scale} comes from {design.name_of(first.term)} ({share} %, {word})"
+def _name(design: TwoLevelDesign) -> str:
+    """The response, and the scale on which its effects are read where that is not its own."""
+    return f"{design.response}{', on logarithms' if design.on_logarithms else ''}"
 
 
-def _sentence(workload: str, design: TwoLevelDesign, shown: set[tuple[str, str, str]]) -> str:
-    terms = _terms(design)
-    shares = ", ".join(
-        f"{design.name_of(one.term)} {number(one.percent_of_variation or 0.0, 1)} %" for one in terms[:3]
+def _shares_text(designed: Sequence[tuple[str, Sequence[TwoLevelDesign]]]) -> str:
+    """``shares of the variation of throughput: servers 99.3 % (reads); proxies 47.8 %, servers 26.6 % (writes)``.
+
+    Which of them is the largest is not said: that an effect is not 0 does not show it. A verdict does, where a sentence asks for it.
+    """
+    parts = []
+    for workload, (design, *_) in designed:
+        terms = _terms(design)[:_NAMED_MAX]
+        large = [one for one in terms if (one.percent_of_variation or 0.0) >= _NEGLIGIBLE_PERCENT] or terms[:1]
+        named = ", ".join(f"{design.name_of(one.term)} {number(one.percent_of_variation or 0.0, 1)} %" for one in large)
+        parts.append(f"{named} ({workload}{', on logarithms' if design.on_logarithms else ''})")
+    return f"shares of the variation of {designed[0][1][0].response}: {'; '.join(parts)}"
+
+
+def _shares(
+    task: Task, designed: Sequence[tuple[str, Sequence[TwoLevelDesign]]], shown: set[tuple[str, str, str]]
+) -> Table:
+    """All workloads and responses in one table: what each term explains."""
+    every = [(workload, design, _percents(design)) for workload, designs in designed for design in designs]
+    names = list(dict.fromkeys(name for _, _, percents in every for name in percents))
+    rows: list[tuple[Entry, ...]] = []
+    for workload, design, percents in every:
+        weak = [
+            design.name_of(one.term) for one in _terms(design) if (workload, design.response, one.term) not in shown
+        ]
+        rows.append(
+            (
+                workload,
+                _name(design),
+                *(Value(percents[name], digits=1) if name in percents else "–" for name in names),
+                Value(design.read.percent_error, digits=2),
+                ", ".join(weak) or "none",
+            )
+        )
+    blocked = any(design.read.ss_blocks is not None for _, design, _ in every)
+    return Table(
+        f"{task.spec.name}-shares",
+        "Shares of the variation in %: what each factor and each interaction (×) explains. The error is what none of them explains"
+        f"{', and what blocks of runs have in common is what is missing to 100' if blocked else ''}. Terms that are not significant are "
+        f"not shown to differ from 0, with a false discovery rate of {100 * FALSE_DISCOVERIES:g} % over all tables of the section. All "
+        f"others are shown to differ, and below {_NEGLIGIBLE_PERCENT:g} % they matter little all the same. Which share is the largest "
+        "is not shown by this.",
+        ("Requests", "Response", *names, "Error", "Not significant"),
+        tuple(rows),
     )
-    weak = [design.name_of(one.term) for one in terms if (workload, design.response, one.term) not in shown]
-    small = [
-        name
-        for one in terms
-        if (one.percent_of_variation or 0.0) < _NEGLIGIBLE_PERCENT and (name := design.name_of(one.term)) not in weak
-    ]
-    scale = " on logarithms" if design.on_logarithms else ""
-    reasons = f" ({'; '.join(design.choice.reasons)})" if design.choice.reasons and design.on_logarithms else ""
+
+
+def _percents(design: TwoLevelDesign) -> dict[str, float]:
+    """By name the share of each term, in the order of the factors; of many factors that of each, and of all interactions together."""
+    terms = [one for one in design.read.effects if one.percent_of_variation is not None]
+    whole = len(terms) <= _TERMS_MAX
+    found = {design.name_of(one.term): one.percent_of_variation or 0.0 for one in terms if whole or len(one.term) == 1}
+    if whole:
+        return found
+    return found | {_TOGETHER: math.fsum(one.percent_of_variation or 0.0 for one in terms if len(one.term) > 1)}
+
+
+def _residual_texts(designed: Sequence[tuple[str, Sequence[TwoLevelDesign]]]) -> tuple[str, ...]:
+    """Of each workload and response what is wrong with the residuals, and why it is read on logarithms where it is."""
+    return tuple(
+        f"{workload.capitalize()}, {_name(design)}: {_residual_text(design)}."
+        + (f" Why logarithms: {'; '.join(design.choice.reasons)}." if design.on_logarithms else "")
+        for workload, designs in designed
+        for design in designs
+    )
+
+
+def _residual_text(design: TwoLevelDesign) -> str:
     unequal = unequal_spread(design.read)
     # Of both checks of the spread one is said; this one names the cells.
     warnings = [
         one for one in design.checks.warnings if unequal is None or not one.startswith("cells differ in spread")
     ]
     warnings += [_unequal_text(design, unequal)] if unequal is not None else []
-    doubts = f" Residuals: {'; '.join(warnings)}." if warnings else " The residuals show no fault."
-    return (
-        f"{workload.capitalize()}, {design.response}{scale}{reasons}: the variation comes from {shares}; "
-        f"{number(design.read.percent_error, 2)} % is error. "
-        + (f"Not significant: {', '.join(weak)}." if weak else "All effects are significant.")
-        + (f" Significant, but below {_NEGLIGIBLE_PERCENT:g} % of the variation: {', '.join(small)}." if small else "")
-        + doubts
-    )
+    return "; ".join(warnings) or "the residuals show no fault"
 
 
 def _letters(task: Task, design: TwoLevelDesign) -> dict[str, str]:
@@ -496,17 +548,24 @@ def unequal_spread(fit: FactorialAnalysis) -> Unequal | None:
     return Unequal(low, high, sds, p) if p < _SPREAD_LEVEL and sds[1] > _SPREAD_MIN * sds[0] else None
 
 
+def _size(design: TwoLevelDesign, value: float, least: float = 0.0) -> str:
+    """A difference on the scale that is read, with its unit and three significant digits; times of 1 ms and more in ms."""
+    if not design.on_logarithms and design.unit == "µs" and abs(value) >= _MS_IN_US:
+        return f"{significant(value / _MS_IN_US)} ms"
+    size = f"below {least:g}" if abs(value) < least else significant(value)
+    return f"{size} {'on the logarithm' if design.on_logarithms else design.unit}"
+
+
 def _unequal_text(design: TwoLevelDesign, found: Unequal) -> str:
     """Which cells have which spread."""
-    unit = "on the logarithm" if design.on_logarithms else design.unit
     cells = _corners(design)
 
     def at(place: int, sd: float) -> str:
         levels = ", ".join(
             level_words(factor.name, level) for factor, level in zip(design.factors, cells[place], strict=True)
         )
-        size = "below 0.001" if sd < 0.001 else number(sd, 3 if sd < 0.1 else 2 if sd < 10 else 0)
-        return f"{size} {unit} at {levels}"
+        # Runs that are all the same differ by rounding.
+        return f"{_size(design, sd, least=0.001)} at {levels}"
 
     return (
         f"the spread is unequal (standard deviation {at(found.narrowest, found.sds[0])}, {at(found.widest, found.sds[1])}; "
@@ -538,8 +597,9 @@ def outlying(fit: FactorialAnalysis) -> list[tuple[int, int]]:
 
 
 def _outliers(task: Task, workload: str, design: TwoLevelDesign) -> list[Block]:
-    """Which runs those are, and what was flagged of them."""
+    """Which runs those are, how far from the mean of their cell, as the figure has it, and what was flagged of them."""
     cells, corners = _cells_of(task.first, workload), _corners(design)
+    away = from_cell_means(design.read)
     parts: dict[tuple[int, int], str] = {}
     for corner, place in outlying(design.read):
         levels = {factor.name: level for factor, level in zip(design.factors, corners[corner], strict=True)}
@@ -551,24 +611,24 @@ def _outliers(task: Task, workload: str, design: TwoLevelDesign) -> list[Block]:
             if run.run.meta.repetition == design.blocks[corner][place]
         )
         flags = "; ".join(run.run.meta.verdict.flags) or "no flag"
-        off = float(design.read.residuals[corner, place])
-        unit = "on the logarithm" if design.on_logarithms else design.unit
+        off = float(away[corner, place])
         if design.read.repetitions > _MIRRORED:
-            text = f"{Value(off, digits=3, signed=True).text} {unit}; {flags}"
+            text = f"{'+' if off > 0.0 else ''}{_size(design, off)} from that mean; {flags}"
             parts[corner, place] = f"run {place + 1} (r{run.run.meta.repetition}) at {cell_words(readings)} ({text})"
         else:
             flags = (
                 "; ".join(dict.fromkeys(flag for one in readings.runs for flag in one.run.meta.verdict.flags))
                 or "no flag"
             )
-            text = f"{number(abs(off), 3)} {unit} each, so that nobody knows which; {flags}"
+            text = f"{_size(design, abs(off))} above and below that mean, so that nobody knows which; {flags}"
             parts[corner, 0] = f"both runs at {cell_words(readings)} ({text})"
     head = f"{workload.capitalize()}, {design.response}: "
     if not parts:
         return [Text(f"{head}no run is shown to be further from the mean of its cell than chance explains.", note=True)]
     return [
         Text(
-            f"{head}further from the mean of their cells than chance explains are {', '.join(parts.values())}.",
+            f"{head}further from the mean of their cells than chance explains are {', '.join(parts.values())}. Distances are those of the "
+            "figure of residuals; what blocks have in common is taken out before they are tested.",
             note=True,
         )
     ]
