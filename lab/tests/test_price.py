@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from weir_lab.design import Engine, RequestPath
-from weir_lab.report.common import Series
+from weir_lab.report.common import Series, by_workload
 from weir_lab.report.numbers.readings import CellReadings
 from weir_lab.report.numbers.stations import Limit
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
@@ -25,13 +25,14 @@ TESTBED = SimpleNamespace(machines=[SimpleNamespace(name="proxy-0", delay_ms=1.7
 
 
 def series(name: str, path: RequestPath, rates: Mapping[int, float], **others: Any) -> Series:
-    """Two runs of each level, as much apart as links leave them."""
+    """Three runs of each level, which differ as little as links leave them."""
     cells = []
     for clients, rate in rates.items():
         settings = SimpleNamespace(
             **{
                 "clients": clients, "population": clients, "path": path, "servers": 1, "client_machines": 3, "value_size_bytes": 4096,
-                "think_time_s": 0.0, "multiget_keys": 1, "engine": Engine.POOL, "workers": 8, "replicas": 1, "proxies": 1, **others,
+                "think_time_s": 0.0, "multiget_keys": 1, "engine": Engine.POOL, "workers": 8, "readers": None,
+                "replicas": 1, "proxies": 1, **others,
             }
         )  # fmt: skip
         cell = cast("Any", SimpleNamespace(name=f"{name}-{clients}", settings=settings, levels=(("clients", clients),)))
@@ -56,44 +57,149 @@ DIRECT = {6: 1600.0, 48: 3480.0, 96: 3481.0}
 PROXIED = {6: 800.0, 48: 3470.0, 96: 3480.0}
 
 
-def blocks(monkeypatch: pytest.MonkeyPatch, own: Series, *earlier: Series, full: str = "") -> list[Any]:
+# With 8 workers one proxy has too few.
+FEW = {6: 811.0, 24: 2116.0, 48: 2118.0}
+ENOUGH = {6: 811.0, 24: 3477.0, 48: 3476.0}
+TWO = {6: 824.0, 24: 3466.0, 48: 3467.0}
+
+
+def blocks(
+    monkeypatch: pytest.MonkeyPatch,
+    own: Series | tuple[Series, ...],
+    *earlier: Series | tuple[Series, ...],
+    full: str = "",
+) -> list[Any]:
+    """Of a section, given by its series, after earlier ones."""
+    sections = [(one,) if isinstance(one, Series) else one for one in (*earlier, own)]
     tasks: list[Any] = [
         SimpleNamespace(
-            spec=SimpleNamespace(name=f"part-{one.name}", kind="clients", redraws={}),
-            margins=SimpleNamespace(maximum=5.0), sweeps=(one.sweep,), beside=(), line=one,
+            spec=SimpleNamespace(name=f"part-{lines[0].name}", kind="clients", redraws={}),
+            margins=SimpleNamespace(maximum=5.0), sweeps=tuple(one.sweep for one in lines), beside=(), lines=lines,
         )
-        for one in (*earlier, own)
+        for lines in sections
     ]  # fmt: skip
-    monkeypatch.setattr(price, "_last", lambda task: {"writes": task.line})
+    monkeypatch.setattr(price, "_lines", lambda task: by_workload(task.lines))
     monkeypatch.setattr(price, "_full_on_both", lambda *_: full)
-    for one in (*earlier, own):
-        monkeypatch.setattr(type(one), "x", lambda _self, cell: float(cell.settings.clients))
+    monkeypatch.setattr(Series, "x", lambda _self, cell: float(cell.settings.clients))
     return price.price_blocks(tasks[-1], tasks[:-1])
 
 
+def through(proxies: int, few: Mapping[int, float], enough: Mapping[int, float]) -> tuple[Series, ...]:
+    """A section with 8 and with 16 workers in each proxy."""
+    return tuple(
+        series(f"{proxies}-proxies-{workers}", RequestPath.PROXY, rates, workers=workers, proxies=proxies)
+        for workers, rates in ((8, few), (16, enough))
+    )
+
+
+def texts_of(table: Table) -> list[str]:
+    """Every entry as a page has it, without intervals."""
+    return [
+        entry.text.partition(" ")[0] if isinstance(entry, Value) else str(entry) for row in table.rows for entry in row
+    ]
+
+
 def test_what_a_proxy_costs_is_said_at_the_fewest_clients_and_at_the_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
-    text, table, figure = blocks(
+    text, maxima, table, parts, figure = blocks(
         monkeypatch, series("proxied", RequestPath.PROXY, PROXIED), series("direct", RequestPath.DIRECT, DIRECT)
     )
     assert isinstance(text, Text)
-    light, full = text.points
+    assert text.text == "What the proxies cost:"
+    light, added, full = text.points
     assert light.startswith("Writes, 6 clients: a request takes 3.75 ")
     assert "directly, 7.50 " in light
-    assert "through one proxy (+100.0 %), so that these clients get 1,600 and 800 requests/s." in light
+    assert light.endswith("through one proxy (+100.0 %), so that these clients get 1,600 and 800 requests/s.")
     # 7.50 - 3.75 ms, of which twice 1.75 ms is built in.
-    assert light.endswith(
-        "Of the 3.75 ms that are added, 3.50 ms are the delays of one more hop, 0.04 ms stages of the proxy itself (all but backend), and "
-        "the rest, 0.21 ms, sending over one more link and what else there is."
+    assert added == (
+        "Of the 3.75 ms that a request of these writes takes longer, 3.50 ms are the delays of one more hop and 0.04 ms stages of the "
+        "proxy itself (all but backend). The rest, 0.21 ms, was not measured by itself: sending over one more link is in it."
     )
-    assert (
-        full
-        == "Writes stop at 3,481 requests/s directly and 3,476 through one proxy (−0.2 %), with 8 workers in each proxy."
-    )
+    assert texts_of(parts) == ["writes", "6", "3.75", "3.50", "0.04", "0.21"]
+    assert full == "Writes stop at 3,481 requests/s directly, through one proxy with 8 workers at 3,476 (−0.2 %)."
+    assert texts_of(maxima) == ["writes", "8", "3,481", "3,476", "−0.2", "shown"]
     assert isinstance(table, Table)
     changes = [row[-1].value for row in table.rows if isinstance(row[-1], Value)]
     assert round(changes[0], 6) == 100.0
     assert isinstance(figure, Figure)
     assert [panel.title for panel in figure.panels] == ["writes: throughput", "writes: response time"]
+
+
+def test_the_price_at_the_maximum_is_that_of_each_number_of_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list had the series with the most workers alone, which lost nothing."""
+    text, *_ = blocks(monkeypatch, through(1, FEW, ENOUGH), series("direct", RequestPath.DIRECT, DIRECT))
+    assert text.points[-1] == (
+        "Writes stop at 3,481 requests/s directly; through one proxy at 2,117 with 8 workers (−39.2 %) and within 5 % of direct access "
+        "with 16 workers."
+    )
+
+
+def test_a_second_proxy_that_brings_back_what_the_first_costs_is_named_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """“Does a second proxy bring back what the first costs?” had no answer: with 8 workers it lifted writes by 63.7 %."""
+    direct = series("direct", RequestPath.DIRECT, DIRECT)
+    text, maxima, levels, _ = blocks(monkeypatch, through(2, TWO, TWO), direct, through(1, FEW, ENOUGH))
+    assert text.text == "What a second proxy changes:"
+    answer, light = text.points
+    assert answer == (
+        "At the maximum a second proxy brings back what the first costs: writes with 8 workers each go from 2,117 to 3,467 requests/s "
+        "(+63.7 %; directly 3,481). Through one proxy with as many workers in all (16) they stop at 3,477. The other maxima change by less "
+        "than 5 %."
+    )
+    assert {"8", "2,117", "3,467", "+63.7", "3,481", "16", "3,477"} <= set(texts_of(maxima))
+    # With few clients nothing waits for a worker: what the hop takes stays.
+    assert light.startswith("Writes, 6 clients: a request takes 3.75 ")
+    assert light.endswith("through 2 proxies (+94.2 %): a second proxy does not bring this back.")
+    assert {"+97.3", "+94.2"} <= set(texts_of(levels))
+    assert all(len(one.split()) <= 50 for one in text.points)
+
+
+def test_a_second_proxy_that_brings_nothing_or_a_part_back_is_named_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    direct = series("direct", RequestPath.DIRECT, DIRECT)
+    start = "writes with 8 workers each go from 2,117 to"
+    for few, said in (
+        (
+            {6: 824.0, 24: 2120.0, 48: 2122.0},
+            f"does not bring back what the first costs: {start} 2,121 requests/s (+0.2 %; directly 3,481). The other maxima change by less "
+            "than 5 %.",
+        ),
+        (
+            {6: 824.0, 24: 2800.0, 48: 2802.0},
+            f"brings back a part of what the first costs: {start} 2,802 requests/s (+32.3 %; directly 3,481). Through one proxy with as "
+            "many workers in all (16) they stop at 3,477. The other maxima change by less than 5 %.",
+        ),
+    ):
+        text, *_ = blocks(monkeypatch, through(2, few, TWO), direct, through(1, FEW, ENOUGH))
+        assert text.points[0] == f"At the maximum a second proxy {said}"
+    text, *_ = blocks(monkeypatch, through(2, TWO, TWO), direct, through(1, ENOUGH, ENOUGH))
+    assert text.points[0] == (
+        "At the maximum the first costs less than 5 %, so that a second proxy has nothing to bring back. All maxima change by less than "
+        "5 %."
+    )
+
+
+def test_without_direct_access_nothing_is_said_to_be_brought_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    text, maxima, *_ = blocks(monkeypatch, through(2, TWO, TWO), through(1, FEW, ENOUGH))
+    # With few clients a second proxy changes less than the margin.
+    assert text.points == (
+        "At the maximum a second proxy changes this: writes with 8 workers each go from 2,117 to 3,467 requests/s (+63.7 %). Through one "
+        "proxy with as many workers in all (16) they stop at 3,477. The other maxima change by less than 5 %.",
+    )
+    assert not any("directly" in column for column in maxima.columns)
+    text, *_ = blocks(monkeypatch, through(4, TWO, TWO), through(2, FEW, ENOUGH))
+    assert text.text == "What going from 2 proxies to 4 changes:"
+
+
+def test_what_an_earlier_section_has_said_is_not_said_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """“Two proxies” repeated each bullet of “One proxy”."""
+    direct, one, two = series("direct", RequestPath.DIRECT, DIRECT), through(1, FEW, ENOUGH), through(2, TWO, TWO)
+    took = SimpleNamespace(machines=TESTBED.machines, awake_took_time=True)
+    monkeypatch.setattr(direct.sweep, "testbed", took)
+    first, *_ = blocks(monkeypatch, one, direct)
+    again, *_ = blocks(monkeypatch, two, direct, one)
+    assert any("awake" in point for point in first.points)
+    assert not set(first.points) & set(again.points)
+    assert not any("awake" in point for point in again.points)
 
 
 def test_a_way_that_falls_off_where_a_proxy_does_not_is_named_with_its_reason() -> None:
@@ -102,20 +208,24 @@ def test_a_way_that_falls_off_where_a_proxy_does_not_is_named_with_its_reason() 
         fall_text="at 384 clients the mean is 5.5 % lower", fall_why="the runs there were slow at first"
     )
     way: Any = SimpleNamespace(name="directly", maximum=maximum)
-    assert price._falls_text(way) == (
-        " Directly at 384 clients the mean is 5.5 % lower; the runs there were slow at first."
+    assert price._falls_text("reads", way) == (
+        "Reads directly: at 384 clients the mean is 5.5 % lower; the runs there were slow at first."
     )
     maximum.fall_text = ""
-    assert price._falls_text(way) == ""
+    assert price._falls_text("reads", way) == ""
 
 
 def test_a_hop_behind_a_full_station_is_said_of_its_workload_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """“Where nothing is full was not measured” stood above a price of writes where nothing was full."""
     direct, proxied = series("direct", RequestPath.DIRECT, DIRECT), series("proxied", RequestPath.PROXY, PROXIED)
     text, *_ = blocks(monkeypatch, proxied, direct, full="server uplinks")
-    assert text.points[0].endswith(
-        "does not show. For writes no level was measured on both ways at which the server uplinks are not full."
+    hidden, stops = text.points
+    assert hidden.startswith("Writes, 6 clients: ")
+    assert hidden.endswith(
+        "The server uplinks are full on both ways, even with these fewest clients, and so hide what the hop adds: requests wait less for "
+        "them."
     )
+    assert stops.startswith("Writes stop at ")
 
 
 def test_sections_whose_loops_took_cpu_time_from_one_alone_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

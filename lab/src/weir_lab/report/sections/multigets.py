@@ -1,9 +1,10 @@
-"""Multi-gets: sharded against whole over the number of keys: mean, tails and keys a second, with the size from which splitting pays."""
+"""Multi-gets: how they grow with their keys, and sharded against whole: mean, tails and keys a second, from which size splitting pays."""
 
 from __future__ import annotations
 
+import itertools
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weir_lab.report.common import (
@@ -27,7 +28,7 @@ from weir_lab.report.numbers.stations import usages
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
-from weir_lab.theory.units import count_text, number
+from weir_lab.theory.units import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,6 +46,8 @@ _BINS = 30
 _SERVER_LINKS = "server uplinks"
 # Links of servers that are used so much more by split gets were idle before.
 _IDLE_SHARE = 0.05
+# How gets of a mode are sent, in sentences.
+_WHEN = {"sharded": "when split", "whole": "when whole"}
 
 
 def build(task: Task) -> list[Block]:
@@ -57,7 +60,13 @@ def build(task: Task) -> list[Block]:
         _histograms(task, modes),
     ]
     tables = [_comparison(task, modes), _changes(task, modes), _printed(task, modes)]
-    return [Text(f"The data say: {_sentence(modes)}{_links_text(task, modes)}"), *with_tables([*tables, *figures])]
+    split = _sentence(modes)
+    points = (
+        *_growth_points(modes, task.margins.maximum),
+        f"{split[0].upper()}{split[1:]}",
+        *_beside_points(task, modes),
+    )
+    return [Text("What the data say:", points), *with_tables([*tables, *figures])]
 
 
 def summary(task: Task) -> str:
@@ -69,6 +78,11 @@ def reading_s(run: Reading) -> float | None:
     """Mean response time of the gets: multi-gets, or single ones where each get has one key."""
     found = run.operation_s("multiget")
     return found if found is not None else run.operation_s("get")
+
+
+def _keys_of(run: Reading) -> float:
+    """Keys asked for per second."""
+    return run.keys_per_s
 
 
 def _times(run: Reading) -> Histogram | None:
@@ -95,7 +109,7 @@ def _throughput(task: Task, modes: dict[str, list[CellReadings]]) -> Figure | No
     panels = []
     for title, axis, value in (
         ("requests", "Throughput (requests/s)", throughput_of),
-        ("keys", "Keys asked for (keys/s)", lambda run: run.keys_per_s),
+        ("keys", "Keys asked for (keys/s)", _keys_of),
     ):
         lines = []
         for place, (mode, cells) in enumerate(modes.items()):
@@ -190,9 +204,10 @@ def _tail_s(percent: float) -> Callable[[Reading], float | None]:
     return of
 
 
+_OF_GETS = " of gets"
 # What splitting may change beside the mean response time. A closed system ties rate and mean; tails and keys a second are their own.
 _BESIDE: dict[str, Callable[[Reading], float | None]] = {
-    "keys per second": lambda run: run.keys_per_s,
+    "keys per second": _keys_of,
     "p90 of gets": _tail_s(90.0),
     "p99 of gets": _tail_s(99.0),
 }
@@ -252,6 +267,119 @@ def pays_from(task: Task) -> tuple[int | None, bool]:
     return _pays(pairs), bool(pairs)
 
 
+@dataclass(frozen=True, eq=False)
+class _Size:
+    """A size of gets as the table has it. ``times``: the mean response time over that of the fewest keys.
+
+    ``each`` is what each further key adds to it in ms, from the size ``since`` on. Its ends are those of both intervals.
+    """
+
+    keys: int
+    time: Value
+    rate: Value
+    times: Value | None = None
+    each: Value | None = None
+    since: int = 0
+
+
+def _sizes_of(cells: Sequence[CellReadings]) -> list[_Size]:
+    """The sizes of a mode, ascending; none where a size has several cells, since these differ in more than their keys."""
+    found: list[_Size] = []
+    if len({cell.settings.multiget_keys for cell in cells}) < len(cells):
+        return found
+    for cell in cells:
+        keys = cell.settings.multiget_keys
+        time, rate = level_value(cell, reading_s, 1e3), level_value(cell, _keys_of, digits=0)
+        if not isinstance(time, Value) or not isinstance(rate, Value):
+            continue
+        if not found:
+            found.append(_Size(keys, time, rate))
+            continue
+        before, times = found[-1], Value(time.value / found[0].time.value)
+        found.append(_Size(keys, time, rate, times, _each(before.time, time, keys - before.keys), before.keys))
+    return found
+
+
+def _each(before: Value, after: Value, keys: int) -> Value:
+    """What each of some further keys adds; without ends where one of both levels has none."""
+    middle = (after.value - before.value) / keys
+    if before.low is None or before.high is None or after.low is None or after.high is None:
+        return Value(middle)
+    return Value(middle, (after.low - before.high) / keys, (after.high - before.low) / keys)
+
+
+def _growth_points(modes: dict[str, list[CellReadings]], margin: float) -> list[str]:
+    """How the mean response time of gets grows with their keys, from which size on faster, and how keys per second go."""
+    grown = {
+        _WHEN[mode]: sizes for mode, cells in modes.items() if mode in _WHEN and len(sizes := _sizes_of(cells)) > 1
+    }
+    return [*_times_texts(grown), *_faster_texts(grown), *_rates_texts(grown, margin)]
+
+
+def _times_texts(grown: dict[str, list[_Size]]) -> list[str]:
+    """From the fewest keys to the most, in one sentence for all modes that have the same ends."""
+    by_ends: dict[tuple[int, int], list[str]] = {}
+    for when, sizes in grown.items():
+        first, last = sizes[0], sizes[-1]
+        if last.times is not None:
+            text = f"from {_middle(first.time)} to {_middle(last.time)} ms {when} ({last.times.text} times)"
+            by_ends.setdefault((first.keys, last.keys), []).append(text)
+    verb = "grows" if all(sizes[-1].time.value > sizes[0].time.value for sizes in grown.values()) else "goes"
+    return [
+        f"From {few} to {count_text(many, 'key')} the mean response time of gets {verb} {' and '.join(texts)}."
+        for (few, many), texts in by_ends.items()
+    ]
+
+
+def _faster_texts(grown: dict[str, list[_Size]]) -> list[str]:
+    """The first size from which on a further key is shown to add more than one before it did."""
+    by_step: dict[tuple[int, int], list[str]] = {}
+    for when, sizes in grown.items():
+        found = next(((one, two) for one, two in itertools.pairwise(sizes[1:]) if _is_faster(one, two)), None)
+        if found is not None and found[0].each is not None and found[1].each is not None:
+            text = f"{_middle(found[1].each)} ms {when} ({_middle(found[0].each)} before)"
+            by_step.setdefault((found[1].since, found[1].keys), []).append(text)
+    return [
+        f"This time grows faster from {few} keys on: from there to {many} keys each further key adds {' and '.join(texts)}."
+        for (few, many), texts in by_step.items()
+    ]
+
+
+def _is_faster(before: _Size, after: _Size) -> bool:
+    """Whether the ends of both say that each further key adds more than before."""
+    if before.each is None or after.each is None or before.each.high is None or after.each.low is None:
+        return False
+    return after.each.low > before.each.high
+
+
+def _rates_texts(grown: dict[str, list[_Size]], margin: float) -> list[str]:
+    """Keys per second at the fewest keys and at the most, and the size from which on larger ones change them by less than a margin."""
+    if not grown:
+        return []
+    parts, flat = [], []
+    for when, sizes in grown.items():
+        first, last = sizes[0], sizes[-1]
+        settled = next(one for place, one in enumerate(sizes) if _is_flat(sizes[place:], margin))
+        if settled not in (first, last):
+            flat.append(when)
+        already = f", with {settled.keys} keys already {_middle(settled.rate)}" if when in flat else ""
+        parts.append(f"from {_middle(first.rate)} to {_middle(last.rate)} {when}{already}")
+    larger = "Larger" if len(flat) == len(grown) else f"{' and '.join(flat).capitalize()} larger"
+    more = f" {larger} gets change this by less than {margin:g} %." if flat else ""
+    return [f"Keys per second go {'; '.join(parts)}.{more}"]
+
+
+def _is_flat(sizes: Sequence[_Size], margin: float) -> bool:
+    """Whether keys per second of all later sizes lie near those of the first."""
+    first = sizes[0].rate.value
+    return all(abs(one.rate.value - first) < margin / 100.0 * first for one in sizes[1:])
+
+
+def _middle(value: Value) -> str:
+    """A value as its table has it, without the interval."""
+    return value.text.partition(" ")[0]
+
+
 def _sentence(modes: dict[str, list[CellReadings]]) -> str:
     """What splitting does to the mean response time, and at the largest size to keys a second and tails."""
     pairs = _pairs(modes)
@@ -260,46 +388,52 @@ def _sentence(modes: dict[str, list[CellReadings]]) -> str:
     keys, mean = pairs[-1]
     beside = [(name, dict(found).get(keys)) for name, found in _changes_beside(modes).items()]
     parts = [f"by {_percent(mean).text} %"]
-    parts += [f"{name} {_by_text(change)}" for name, change in beside if change is not None]
+    parts += [f"{name.removesuffix(_OF_GETS)} {_by_text(change)}" for name, change in beside if change is not None]
     return f"{_pays_text(pairs)}; with {count_text(keys, 'key')} the mean response time of gets changes {', '.join(parts)}."
 
 
-def _links_text(task: Task, modes: dict[str, list[CellReadings]]) -> str:
+def _beside_points(task: Task, modes: dict[str, list[CellReadings]]) -> list[str]:
     """What SETs take beside gets of the largest size, whole and split, and how much of the servers' links these use, where built."""
     both = _both(modes)
     if not both:
-        return ""
+        return []
     keys, *cells = both[-1]
-    found = _of_sets(keys, cells)
-    if not task.first.links_built:
-        return found
-    links = task.first.study.topology.built_links
-    shares = [next((one.share for one in usages(cell, links) if one.station == _SERVER_LINKS), None) for cell in cells]
-    whole, split = shares
+    return [one for one in (_of_sets(keys, cells), _of_links(task, keys, cells)) if one]
+
+
+def _of_links(task: Task, keys: int, cells: Sequence[CellReadings]) -> str:
+    """How much of the servers' links whole and split gets use, and why these use more; empty where no links were built."""
+    whole, split = (_link_share(task, cell) for cell in cells)
     if whole is None or split is None:
-        return found
+        return ""
     why = (
         " A whole get waits for the link of one server while others may idle; a split one uses several at once."
         if split - whole > _IDLE_SHARE and cells[0].settings.servers > 1
         else ""
     )
-    return (
-        f"{found} With {count_text(keys, 'key')} whole gets use {100.0 * whole:.0f} % of the {_SERVER_LINKS}, split ones "
-        f"{100.0 * split:.0f} %.{why}"
-    )
+    used = [Value(100.0 * one, digits=0).text for one in (whole, split)]
+    return f"With {count_text(keys, 'key')} whole gets use {used[0]} % of the {_SERVER_LINKS}, split ones {used[1]} %.{why}"
+
+
+def _link_share(task: Task, cell: CellReadings) -> float | None:
+    """How much of the servers' links a cell uses; ``None`` where no links were built."""
+    if not task.first.links_built:
+        return None
+    links = task.first.study.topology.built_links
+    return next((one.share for one in usages(cell, links) if one.station == _SERVER_LINKS), None)
 
 
 def _of_sets(keys: int, cells: Sequence[CellReadings]) -> str:
     """What SETs take beside whole and split gets, which they share links with."""
-    times = [cell.of(operation_s("set")) for cell in cells]
-    if not all(times):
+    times = [level_value(cell, operation_s("set"), 1e3) for cell in cells]
+    whole, split = (_middle(one) if isinstance(one, Value) else "" for one in times)
+    if not whole or not split:
         return ""
-    whole, split = (number(1e3 * sum(one) / len(one), 1) for one in times)
-    return f" Beside gets of {count_text(keys, 'key')} a SET takes {whole} ms where they are whole and {split} ms where they are split."
+    return f"Beside gets of {count_text(keys, 'key')} a SET takes {whole} ms where they are whole and {split} ms where they are split."
 
 
 def _sets_text(modes: dict[str, list[CellReadings]]) -> str:
-    """What else there is beside gets: X counts it, too."""
+    """Beside gets X counts SETs, too."""
     ratios = {cell.settings.write_ratio for cells in modes.values() for cell in cells}
     if len(ratios) != 1 or ratios == {0.0}:
         return ""
@@ -335,30 +469,44 @@ def _sizes(keys: Sequence[int]) -> str:
 
 def _comparison(task: Task, modes: dict[str, list[CellReadings]]) -> Table:
     rows: list[tuple[Entry, ...]] = []
-    pairs = dict(_pairs(modes))
+    shares = {cell: _link_share(task, cell) for cells in modes.values() for cell in cells}
+    linked = any(one is not None for one in shares.values())
     for mode, cells in modes.items():
+        sizes = {one.keys: one for one in _sizes_of(cells)}
         for cell in cells:
-            keys = cell.settings.multiget_keys
-            compared = pairs.get(keys) if mode == "sharded" else None
+            share, size = shares[cell], sizes.get(cell.settings.multiget_keys)
+            used: Entry = "–" if share is None else Value(100.0 * share, digits=0)
             rows.append(
                 (
                     mode,
-                    Value(keys),
+                    Value(cell.settings.multiget_keys),
                     level_value(cell, reading_s, 1e3),
+                    (size.times if size is not None else None) or "–",
+                    (size.each if size is not None else None) or "–",
                     level_value(cell, throughput_of, digits=0),
-                    level_value(cell, lambda run: run.keys_per_s, digits=0),
+                    level_value(cell, _keys_of, digits=0),
                     level_value(cell, operation_s("set"), 1e3) if cell.of(operation_s("set")) else "–",
-                    _percent(compared) if compared else "–",
-                    ("yes" if compared.shown else "no difference shown") if compared else "–",
+                    *((used,) if linked else ()),
                     Value(len(cell.runs)),
                 )
             )
     return Table(
         f"{task.spec.name}-comparison",
-        f"Exploratory: gets over their keys, by mode, with 95 % intervals over runs.{_sets_text(modes)} Change: of the mean response time "
-        "from whole to sharded at the same size, from the linear model of all cells, with 95 % intervals that hold together for all sizes; "
-        f"shown: without 0.{loops_text([*task.sweeps, *task.beside])}",
-        ("Mode", "Keys", "Gets (ms)", "X (requests/s)", "Keys (keys/s)", "SETs (ms)", "Change (%)", "Shown", "Runs"),
+        f"Exploratory: gets over their keys, by mode, with 95 % intervals over runs.{_sets_text(modes)} Over the fewest keys: how many "
+        "times as long gets take as with these. Each further key: what it adds to the time of the size before; its ends are those of both "
+        f"intervals, wider than 95 %.{loops_text([*task.sweeps, *task.beside])}",
+        (
+            "Mode",
+            "Keys",
+            "Gets (ms)",
+            "Over the fewest keys (times)",
+            "Each further key (ms)",
+            "X (requests/s)",
+            "Keys (keys/s)",
+            "SETs (ms)",
+            *((f"{_SERVER_LINKS.capitalize()} used (%)",) if linked else ()),
+            "Runs",
+        ),
         tuple(rows),
     )
 
@@ -370,30 +518,26 @@ def _percent(change: Change) -> Value:
 
 def _changes(task: Task, modes: dict[str, list[CellReadings]]) -> Table | None:
     """Every response at every size, from whole to sharded."""
-    rows: list[tuple[Entry, ...]] = [
-        (
-            Value(keys),
-            name,
-            _percent(change),
-            "yes" if change.shown else "no difference shown",
-        )
-        for name, found in {"mean of gets": _pairs(modes), **_changes_beside(modes)}.items()
-        for keys, change in found
-    ]
-    if not rows:
+    found = {name: dict(changes) for name, changes in {"mean of gets": _pairs(modes), **_changes_beside(modes)}.items()}
+    sizes = sorted({keys for changes in found.values() for keys in changes})
+    if not sizes:
         return None
     return Table(
         f"{task.spec.name}-changes",
         "Exploratory: what splitting changes, from whole to sharded at the same size, from the linear model of all cells. Intervals of "
-        "95 % hold together for all sizes of one response; shown: without 0.",
-        ("Keys", "Response", "Change (%)", "Shown"),
-        tuple(sorted(rows, key=lambda row: row[0].value if isinstance(row[0], Value) else 0.0)),
+        "95 % hold together for all sizes of one response. No difference is shown where 0 lies in the interval.",
+        ("Keys", *(f"{name} (%)" for name in found)),
+        tuple((Value(keys), *(_entry(one.get(keys)) for one in found.values())) for keys in sizes),
     )
+
+
+def _entry(change: Change | None) -> Entry:
+    return "–" if change is None else _percent(change)
 
 
 # Quantities of the printed table: what of ours stands beside it, with its unit, and the power of the speed that brings it to the study's.
 _QUOTED: dict[str, tuple[Callable[[Reading], float | None], float, int]] = {
-    "hits": (lambda run: run.keys_per_s, 1.0, -1),
+    "hits": (_keys_of, 1.0, -1),
     "throughput": (throughput_of, 1.0, -1),
     "response_time_mean": (reading_s, 1e3, 1),
 }

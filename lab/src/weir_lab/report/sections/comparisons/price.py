@@ -1,4 +1,7 @@
-"""What the way through proxies costs: a section's cells beside those of earlier sections with fewer proxies or none. `price_blocks`.
+"""What the way through proxies costs, and what more proxies bring back: a section beside earlier ones with fewer or none. `price_blocks`.
+
+The price of the first proxies is said where these come first. A section with more of them says what these change, at the maximum of each
+series and at the fewest clients, and leaves out what an earlier section has said.
 
 Sections are held against each other where they have the same servers, client machines and value size. They are sweeps of one night and one
 machine, but share no blocks, so that what is printed are levels and their ratios, without a verdict.
@@ -7,7 +10,7 @@ machine, but share no blocks, so that what is printed are levels and their ratio
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from weir_lab.design import RequestPath
 from weir_lab.report.common import by_workload, figure, level_text, level_value, line_over, method, series_of
@@ -16,11 +19,12 @@ from weir_lab.report.numbers.maxima import listed, maximum_of
 from weir_lab.report.numbers.stations import bottleneck, usages
 from weir_lab.report.page.blocks import Table, Text, Value
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Panel
-from weir_lab.theory.units import count_text, number, rate
+from weir_lab.theory.units import count_text, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from weir_lab.design import Settings
     from weir_lab.report.common import Series, Task
     from weir_lab.report.numbers.maxima import Maximum
     from weir_lab.report.numbers.readings import CellReadings, SweepReadings
@@ -30,6 +34,8 @@ __all__ = ["price_blocks"]
 
 _KIND = "clients"
 _ALIKE = ("servers", "client_machines", "value_size_bytes", "think_time_s", "multiget_keys")
+# More series than these are not named in a sentence: the table has them.
+_NAMED_MAX = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,43 +46,137 @@ class _Way:
     series: Series
     maximum: Maximum
 
+    @property
+    def proxies(self) -> int:
+        """How many it goes through: none directly."""
+        settings = self.series.cells[0].settings
+        return 0 if settings.path is RequestPath.DIRECT else settings.proxies
+
+    @property
+    def most(self) -> Value:
+        """The maximum, or else the largest mean, as the table has it."""
+        value = self.maximum.value
+        return Value.of(value, 0) if value is not None else Value(self.maximum.throughput, digits=0)
+
+    @property
+    def most_text(self) -> str:
+        """The same in a sentence."""
+        return f"{_middle(self.most)}{'' if self.maximum.shown else ' (largest mean)'}"
+
     def at(self, clients: int) -> CellReadings | None:
         """Its cell with this number of clients."""
         return next((cell for cell in self.series.cells if cell.settings.clients == clients), None)
 
 
+# Of each workload and number of workers, ascending: the ways, those through the fewest proxies first and the section's own last.
+_Ways = dict[str, dict[int, list[_Way]]]
+
+
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    """A series of the section beside the same through fewer proxies, and directly where that was measured."""
+
+    workload: str
+    crew: int
+    fewer: _Way
+    own: _Way
+    direct: _Way | None
+    margin: float
+
+    @property
+    def change(self) -> float:
+        """Of the maximum, in percent."""
+        return _change(self.own, self.fewer)
+
+    @property
+    def lost(self) -> bool:
+        """Whether fewer proxies cost throughput at the maximum."""
+        return self.direct is not None and _change(self.fewer, self.direct) <= -self.margin
+
+    @property
+    def named(self) -> bool:
+        """Whether a sentence has it: there is something to bring back, or the maximum changes."""
+        return self.lost or abs(self.change) >= self.margin
+
+    @property
+    def back(self) -> bool:
+        """Whether more proxies bring the maximum back to that of direct access."""
+        return self.direct is not None and self.change > 0.0 and _change(self.own, self.direct) > -self.margin
+
+    @property
+    def step(self) -> str:
+        """What more proxies are: ``a second proxy``."""
+        if (self.fewer.proxies, self.own.proxies) == (1, 2):
+            return "a second proxy"
+        return f"going from {_proxies_text(self.fewer.proxies)} to {self.own.proxies}"
+
+    @property
+    def cost(self) -> str:
+        """Subject and verb of what fewer proxies cost: ``the first costs``."""
+        if (self.fewer.proxies, self.own.proxies) == (1, 2):
+            return "the first costs"
+        return f"{_proxies_text(self.fewer.proxies)} {'costs' if self.fewer.proxies == 1 else 'cost'}"
+
+
 def price_blocks(task: Task, earlier: Sequence[Task]) -> list[Block]:
-    """Sentences, the table and the figure of what the proxies of this section cost; nothing where nothing is there to hold it against."""
-    ways = {name: found for name, found in _ways(task, earlier).items() if len(found) > 1}
+    """Sentences, tables and the figure of what the proxies of this section cost; nothing where nothing is there to hold it against."""
+    ways = _ways(task, earlier)
     if not ways:
         return []
-    points = tuple(point for workload, found in ways.items() for point in _points(workload, found))
-    loops = loops_text(_sweeps(ways)).strip()
-    points = (*points, *([loops] if loops else []))
-    drawn = _figure(task, ways)
-    return [Text("What the proxies cost:", points), _table(task, ways), *([drawn] if drawn is not None else [])]
+    said = {
+        point
+        for place, other in enumerate(earlier)
+        for point in _points(_ways(other, earlier[:place]), other.margins.maximum)
+    }
+    points = tuple(one for one in _points(ways, task.margins.maximum) if one not in said)
+    pairs = _pairs(ways, task.margins.maximum)
+    title = f"What {pairs[0].step} changes:" if pairs else "What the proxies cost:"
+    rest = (_maxima_table(task, ways), _table(task, ways), _added_table(task, ways), _figure(task, ways))
+    return [*([Text(title, points)] if points else []), *(one for one in rest if one is not None)]
 
 
-def _ways(task: Task, earlier: Sequence[Task]) -> dict[str, list[_Way]]:
-    """Of each workload: directly, and through each number of proxies up to the section's own."""
-    own = _last(task)
-    if task.spec.kind != _KIND or any(one.cells[0].settings.path is not RequestPath.PROXY for one in own.values()):
+def _ways(task: Task, earlier: Sequence[Task]) -> _Ways:
+    """Directly, and through each number of proxies up to the section's own; nothing of series that no earlier section has so."""
+    own = _lines(task) if task.spec.kind == _KIND else {}
+    if any(group[-1].cells[0].settings.path is not RequestPath.PROXY for group in own.values()):
         return {}
-    found: dict[str, list[_Way]] = {}
-    for workload, series in own.items():
-        found[workload] = []
-        for other in earlier:
-            beside = _last(other).get(workload) if other.spec.kind == _KIND else None
-            if beside is not None and _fits(beside, series):
-                found[workload].append(_way(beside, task.margins.maximum))
-        found[workload].append(_way(series, task.margins.maximum))
+    found: _Ways = {}
+    for workload, group in own.items():
+        crews: dict[int, list[_Way]] = {}
+        for series in group:
+            settings = series.cells[0].settings
+            if settings.path is not RequestPath.PROXY or settings.proxies != group[-1].cells[0].settings.proxies:
+                continue
+            beside = _beside(workload, series, earlier, task.margins.maximum)
+            if beside:
+                crews[_crew(settings)] = [*beside, _way(series, task.margins.maximum)]
+        if crews:
+            found[workload] = dict(sorted(crews.items()))
     return found
 
 
-def _last(task: Task) -> dict[str, Series]:
-    """The last series of each workload: that with the most workers, where these differ."""
-    lines = [one for one in series_of(task) if not one.event]
-    return {workload: group[-1] for workload, group in by_workload(lines).items()}
+def _beside(workload: str, series: Series, earlier: Sequence[Task], margin: float) -> list[_Way]:
+    """The same series through fewer proxies, the fewest first: of each number that of the last section which has it."""
+    found: dict[int, _Way] = {}
+    for other in earlier:
+        fitting = (
+            [one for one in _lines(other).get(workload, []) if _fits(one, series)] if other.spec.kind == _KIND else []
+        )
+        if fitting:
+            # Of several that fit the last is that with the most workers, where these differ.
+            way = _way(fitting[-1], margin)
+            found[way.proxies] = way
+    return [way for _, way in sorted(found.items())]
+
+
+def _lines(task: Task) -> dict[str, list[Series]]:
+    """The series of each workload."""
+    return by_workload([one for one in series_of(task) if not one.event])
+
+
+def _crew(settings: Settings) -> int:
+    """Workers or readers of each proxy; none where it has neither."""
+    return settings.workers or settings.readers or 0
 
 
 def _fits(other: Series, series: Series) -> bool:
@@ -86,16 +186,36 @@ def _fits(other: Series, series: Series) -> bool:
         return False
     if theirs.path is RequestPath.DIRECT:
         return True
-    same = theirs.engine is ours.engine and theirs.workers == ours.workers and theirs.replicas == ours.replicas
+    same = theirs.engine is ours.engine and _crew(theirs) == _crew(ours) and theirs.replicas == ours.replicas
     return same and theirs.proxies < ours.proxies
 
 
 def _way(series: Series, margin: float) -> _Way:
     settings = series.cells[0].settings
-    if settings.path is RequestPath.DIRECT:
-        return _Way("directly", series, maximum_of(series.cells, margin))
-    proxies = "one proxy" if settings.proxies == 1 else f"{settings.proxies} proxies"
-    return _Way(f"through {proxies}", series, maximum_of(series.cells, margin))
+    direct = settings.path is RequestPath.DIRECT
+    name = "directly" if direct else f"through {_proxies_text(settings.proxies)}"
+    return _Way(name, series, maximum_of(series.cells, margin))
+
+
+def _proxies_text(proxies: int) -> str:
+    return "one proxy" if proxies == 1 else f"{proxies} proxies"
+
+
+def _most(by_crew: dict[int, list[_Way]]) -> list[_Way]:
+    """The ways of the series with the most workers."""
+    return by_crew[max(by_crew)]
+
+
+def _pairs(ways: _Ways, margin: float) -> list[_Pair]:
+    """The section's series beside the same through fewer proxies, all from the same number of proxies to the same; none without any."""
+    found = [
+        _Pair(workload, crew, group[-2], group[-1], group[0] if group[0].proxies == 0 else None, margin)
+        for workload, by_crew in ways.items()
+        for crew, group in by_crew.items()
+        if group[-2].proxies > 0
+    ]
+    steps = [(one.fewer.proxies, one.own.proxies) for one in found]
+    return [one for one, step in zip(found, steps, strict=True) if step == steps[-1]]
 
 
 def _levels(ways: Sequence[_Way]) -> list[int]:
@@ -105,64 +225,211 @@ def _levels(ways: Sequence[_Way]) -> list[int]:
     ]
 
 
-def _points(workload: str, ways: Sequence[_Way]) -> list[str]:
-    """At the fewest clients, and at the maximum."""
+def _points(ways: _Ways, margin: float) -> list[str]:
+    """What more proxies change, or what the first cost; then what else the sections differ by."""
+    pairs = _pairs(ways, margin)
+    found = [_answer(pairs)] if pairs else []
+    for workload, by_crew in ways.items():
+        group = _most(by_crew)
+        found += (
+            _again_points(workload, group, margin) if group[-2].proxies else _first_points(workload, by_crew, margin)
+        )
+    loops = loops_text(_sweeps(ways)).strip()
+    return [*found, *([loops] if loops else [])]
+
+
+def _answer(pairs: Sequence[_Pair]) -> str:
+    """Whether more proxies bring back at the maximum what fewer cost, and what they change there."""
+    one, lost = pairs[0], [pair for pair in pairs if pair.lost]
+    named = sorted((pair for pair in pairs if pair.named), key=lambda pair: -abs(pair.change))
+    if lost:
+        start = f"{one.step} {_brings(lost)} what {one.cost}"
+    elif any(pair.direct is not None for pair in pairs):
+        but = ", but changes this" if named else ""
+        start = f"{one.cost} less than {one.margin:g} %, so that {one.step} has nothing to bring back{but}"
+    else:
+        start = f"{one.step} changes {'this' if named else 'little'}"
+    entries = f": {_named_text(named[:_NAMED_MAX])}" if named else ""
+    more = _as_many_text(named[0], pairs) if len(named) == 1 else ""
+    others = ""
+    if len(named) > _NAMED_MAX:
+        others = " The table has the others."
+    elif len(named) < len(pairs):
+        others = f" {'The other' if named else 'All'} maxima change by less than {one.margin:g} %."
+    return f"At the maximum {start}{entries}.{more}{others}"
+
+
+def _brings(lost: Sequence[_Pair]) -> str:
+    """The verb: whether what was lost is there again, a part of it, or nothing."""
+    if all(pair.back for pair in lost):
+        return "brings back"
+    if any(pair.back or pair.change >= pair.margin for pair in lost):
+        return "brings back a part of"
+    return "does not bring back"
+
+
+def _named_text(named: Sequence[_Pair]) -> str:
+    """Maxima through fewer and through more proxies; what direct access has stands once for each workload."""
+    last = {pair.workload: pair for pair in named}
+    parts = []
+    for pair in named:
+        direct = (
+            f"; directly {pair.direct.most_text}" if pair.direct is not None and last[pair.workload] is pair else ""
+        )
+        parts.append(
+            f"{pair.workload}{_with_text([pair.crew], pair.own)} go from {pair.fewer.most_text} to {pair.own.most_text} requests/s "
+            f"({_percent(pair.own.maximum.throughput, pair.fewer.maximum.throughput).text} %{direct})"
+        )
+    return "; ".join(parts)
+
+
+def _as_many_text(pair: _Pair, pairs: Sequence[_Pair]) -> str:
+    """What fewer proxies reach that have as many workers together: where it is the same, the workers make the change."""
+    workers = pair.crew * pair.own.proxies
+    same = [one for one in pairs if one.workload == pair.workload and one.crew * one.fewer.proxies == workers]
+    if not same or not pair.crew or pair.change < pair.margin:
+        return ""
+    fewer = same[0].fewer
+    name = f"{fewer.name[0].upper()}{fewer.name[1:]}"
+    return f" {name} with as many {_crew_noun(fewer)}s in all ({workers}) they stop at {fewer.most_text}."
+
+
+def _again_points(workload: str, ways: Sequence[_Way], margin: float) -> list[str]:
+    """What more proxies change at the fewest clients; nothing where no proxy changes anything there."""
     levels = _levels(ways)
-    own, first = ways[-1], ways[0]
+    times = [cell.mean_response_s for one in ways if levels and (cell := one.at(levels[0])) is not None]
+    if not times or all(abs(_ratio(one, times[0])) < margin for one in times[1:]):
+        return []
+    light = _light_text(workload, ways, levels[0])
+    (pair,) = _pairs({workload: {0: list(ways)}}, margin)
+    if pair.direct is None or _ratio(times[-2], times[0]) < margin:
+        return [f"{light}."]
+    if _ratio(times[-1], times[0]) < margin:
+        brought = "brings this back"
+    else:
+        brought = (
+            "brings a part of this back" if _ratio(times[-1], times[-2]) <= -margin else "does not bring this back"
+        )
+    return [f"{light}: {pair.step} {brought}."]
+
+
+def _first_points(workload: str, by_crew: dict[int, list[_Way]], margin: float) -> list[str]:
+    """What the first proxies cost at the fewest clients, of what that is made, and what they cost at the maximum."""
+    ways = _most(by_crew)
+    levels = _levels(ways)
     found = []
     if levels:
-        cells = [(one, cell) for one in ways if (cell := one.at(levels[0])) is not None]
-        times = [f"{level_text(cell, response_of, 1e3)} ms {one.name}" for one, cell in cells]
-        rates = [rate(cell.mean_throughput) for _, cell in cells]
-        found.append(
-            f"{workload.capitalize()}, {count_text(levels[0], 'client')}: a request takes {', '.join(times)} "
-            f"({_percent(cells[-1][1].mean_response_s, cells[0][1].mean_response_s).text} %), so that these clients get "
-            f"{listed(rates)} requests/s.{_where_it_goes(workload, first, own, levels[0])}"
-        )
-    stops = [
-        f"{rate(one.maximum.throughput)}{'' if place else ' requests/s'} {one.name}{'' if one.maximum.shown else ' (largest mean)'}"
-        for place, one in enumerate(ways)
+        light, full = _light_text(workload, ways, levels[0]), _hidden_by(ways, levels[0])
+        if full:
+            found.append(
+                f"{light}. The {full} are full on both ways, even with these fewest clients, and so hide what the hop adds: requests "
+                "wait less for them."
+            )
+        else:
+            cells = [cell for one in ways if (cell := one.at(levels[0])) is not None]
+            rates = [_shown(level_value(cell, throughput_of, digits=0)) for cell in cells]
+            found.append(f"{light}, so that these clients get {listed(rates)} requests/s.")
+        found += _added_points(workload, ways, levels[0])
+    found.append(_stops_text(workload, by_crew, margin))
+    return [*found, *filter(None, [_falls_text(workload, ways[0])])]
+
+
+def _light_text(workload: str, ways: Sequence[_Way], clients: int) -> str:
+    """The mean response time on each way with few clients, without a full stop."""
+    cells = [(one, cell) for one in ways if (cell := one.at(clients)) is not None]
+    first = cells[0][1].mean_response_s
+    times = [
+        f"{level_text(cell, response_of, 1e3)} ms {one.name}{f' ({_percent(cell.mean_response_s, first).text} %)' if place else ''}"
+        for place, (one, cell) in enumerate(cells)
     ]
-    change = _percent(own.maximum.throughput, first.maximum.throughput).text
-    found.append(f"{workload.capitalize()} stop at {listed(stops)} ({change} %){_whose(own)}.{_falls_text(first)}")
-    return found
+    return f"{workload.capitalize()}, {count_text(clients, 'client')}: a request takes {', '.join(times)}"
 
 
-def _falls_text(first: _Way) -> str:
+def _stops_text(workload: str, by_crew: dict[int, list[_Way]], margin: float) -> str:
+    """Where a workload stops directly, and through the first proxies by the number of their workers."""
+    first, own = _most(by_crew)[0], _most(by_crew)[-1]
+    start = f"{workload.capitalize()} stop at {first.most_text} requests/s {first.name}"
+    changes = {crew: _change(ways[-1], ways[0]) for crew, ways in by_crew.items()}
+    texts = {
+        crew: _percent(ways[-1].maximum.throughput, ways[0].maximum.throughput).text for crew, ways in by_crew.items()
+    }
+    if len(by_crew) == 1:
+        (crew,) = by_crew
+        return f"{start}, {own.name}{_with_text([crew], own)} at {own.most_text} ({texts[crew]} %)."
+    far = [crew for crew, change in changes.items() if abs(change) >= margin]
+    near = [crew for crew in changes if crew not in far]
+    parts = [f"at {by_crew[crew][-1].most_text}{_with_text([crew], own)} ({texts[crew]} %)" for crew in far]
+    if len(far) > _NAMED_MAX:
+        ends = [texts[min(far, key=changes.__getitem__)], texts[max(far, key=changes.__getitem__)]]
+        parts = [f"{ends[0]} to {ends[1]} % from that{_with_text(far, own)}"]
+    if near:
+        parts.append(f"within {margin:g} % of direct access{_with_text(near, own)}")
+    return f"{start}; {own.name} {listed(parts)}."
+
+
+def _with_text(crews: Sequence[int], way: _Way) -> str:
+    """`` with 8 workers``, `` with 8 and 16 workers each``; empty where a proxy has none."""
+    if not all(crews):
+        return ""
+    last = count_text(crews[-1], _crew_noun(way))
+    return f" with {listed([*map(str, crews[:-1]), last])}{' each' if way.proxies > 1 else ''}"
+
+
+def _crew_noun(way: _Way) -> str:
+    return "worker" if way.series.cells[0].settings.workers else "reader"
+
+
+def _falls_text(workload: str, first: _Way) -> str:
     """Of the way that others are held against, the levels that fall off: there the table has changes that no proxy makes."""
     falls = first.maximum.fall_text
-    return f" {first.name.capitalize()} {falls}; {first.maximum.fall_why}." if falls else ""
+    return f"{workload.capitalize()} {first.name}: {falls}; {first.maximum.fall_why}." if falls else ""
 
 
-def _where_it_goes(workload: str, first: _Way, own: _Way, clients: int) -> str:
-    """Of what a way through proxies adds to a direct one: the delays that were built in, and the stages of the proxy itself.
+class _Added(NamedTuple):
+    """What a way through proxies adds to a direct one, in ms: delays that were built in, stages of the proxy, and the rest."""
 
-    A request and its reply are each delayed on their way into a proxy. Nothing where the testbed delays nothing, or no stamps are there.
-    """
-    base, cell, testbed = first.at(clients), own.at(clients), own.series.sweep.testbed
-    if base is None or cell is None or testbed is None or base.settings.path is not RequestPath.DIRECT:
+    all_ms: float
+    hop_ms: float
+    inside_ms: float
+    rest_ms: float
+
+
+def _hidden_by(ways: Sequence[_Way], clients: int) -> str:
+    """The station that is full directly and through proxies; empty where there is none."""
+    first, own = ways[0], ways[-1]
+    base, cell = first.at(clients), own.at(clients)
+    if base is None or cell is None or own.series.sweep.testbed is None or first.proxies:
         return ""
-    full = _full_on_both(first, own, base, cell)
-    if full:
-        # These are the fewest clients that both ways have.
-        return (
-            f" The {full} are full on both ways already: what the hop adds is taken from the wait for them and does not show. For "
-            f"{workload} no level was measured on both ways at which the {full} are not full."
-        )
+    return _full_on_both(first, own, base, cell)
+
+
+def _added(ways: Sequence[_Way], clients: int) -> _Added | None:
+    """A request and its reply are each delayed on their way into a proxy. None where nothing is delayed, or no stamps are there."""
+    first, own = ways[0], ways[-1]
+    base, cell, testbed = first.at(clients), own.at(clients), own.series.sweep.testbed
+    if base is None or cell is None or testbed is None or first.proxies or _hidden_by(ways, clients):
+        return None
     delay_ms = next((one.delay_ms for one in testbed.machines if one.name.startswith("proxy-")), None)
     inside = [sum(stages.values()) - stages["backend"] for run in cell.runs if (stages := run.stages_s()) is not None]
     added = 1e3 * (cell.mean_response_s - base.mean_response_s)
     if not delay_ms or not inside or added <= 0.0:
-        return ""
+        return None
     own_ms = 1e3 * sum(inside) / len(inside)
     rest = added - 2.0 * delay_ms - own_ms
-    if rest < 0.0:
-        return ""  # a closed loop hides a hop behind a link that is full without it
-    return (
-        f" Of the {number(added, 2)} ms that are added, {number(2.0 * delay_ms, 2)} ms are the delays of one more hop, "
-        f"{number(own_ms, 2)} ms stages of the proxy itself (all but backend), and the rest, {number(rest, 2)} ms, sending over one more "
-        "link and what else there is."
-    )
+    # A closed loop hides a hop behind a link that is full without it.
+    return _Added(added, 2.0 * delay_ms, own_ms, rest) if rest >= 0.0 else None
+
+
+def _added_points(workload: str, ways: Sequence[_Way], clients: int) -> list[str]:
+    found = _added(ways, clients)
+    if found is None:
+        return []
+    whole, hop, inside, rest = (number(one, 2) for one in found)
+    return [
+        f"Of the {whole} ms that a request of these {workload} takes longer, {hop} ms are the delays of one more hop and {inside} ms "
+        f"stages of the proxy itself (all but backend). The rest, {rest} ms, was not measured by itself: sending over one more link is in "
+        "it."
+    ]
 
 
 def _full_on_both(first: _Way, own: _Way, base: CellReadings, cell: CellReadings) -> str:
@@ -175,17 +442,60 @@ def _full_on_both(first: _Way, own: _Way, base: CellReadings, cell: CellReadings
     return limits[0] if limits[0] == limits[1] else ""
 
 
-def _whose(way: _Way) -> str:
-    workers = way.series.cells[0].settings.workers
-    return f", with {count_text(workers, 'worker')} in each proxy" if workers else ""
-
-
-def _table(task: Task, by_workload_: dict[str, list[_Way]]) -> Table:
+def _maxima_table(task: Task, ways: _Ways) -> Table:
+    """The maximum of each series on each way."""
+    groups = [group for by_crew in ways.values() for group in by_crew.values()]
+    names = {one.proxies: one.name for group in groups for one in group[:-1]}
+    names = {proxies: names[proxies] for proxies in sorted(names)}
+    own = groups[-1][-1]
     rows: list[tuple[Entry, ...]] = []
-    for workload, ways in by_workload_.items():
-        for clients in _levels(ways):
-            first = ways[0].at(clients)
-            for one in ways:
+    for workload, by_crew in ways.items():
+        for crew, group in by_crew.items():
+            found = {one.proxies: one for one in group[:-1]}
+            crew_entry: Entry = Value(crew) if crew else "–"
+            levels = [_most_entry(found.get(proxies)) for proxies in names]
+            changes = [_change_entry(group[-1], found.get(proxies)) for proxies in names]
+            rows.append((workload, crew_entry, *levels, group[-1].most, *changes, _maxima_note(group)))
+    return Table(
+        f"{task.spec.name}-price-maxima",
+        "What the proxies cost at the maximum: each series of this section beside the same with fewer proxies or none, by the tables of "
+        f"maxima. Where no maximum is shown, the largest mean stands here. Changes are those of X {own.name}; the sweeps share no blocks, "
+        "so they have no interval.",
+        (
+            "Workload",
+            f"{_crew_noun(own).capitalize()}s of each proxy",
+            *(f"X {name} (requests/s)" for name in names.values()),
+            f"X {own.name} (requests/s)",
+            *(f"Against X {name} (%)" for name in names.values()),
+            "Maximum",
+        ),
+        tuple(rows),
+    )
+
+
+def _most_entry(way: _Way | None) -> Entry:
+    return "–" if way is None else way.most
+
+
+def _change_entry(own: _Way, base: _Way | None) -> Entry:
+    return "–" if base is None else _percent(own.maximum.throughput, base.maximum.throughput)
+
+
+def _maxima_note(group: Sequence[_Way]) -> str:
+    """Whether all maxima are shown, and which levels fall off."""
+    open_ = [one.name for one in group if not one.maximum.shown]
+    falls = [f"{one.name} {one.maximum.fall_text}" for one in group if one.maximum.fall_text]
+    return "; ".join([f"largest mean {listed(open_)}" if open_ else "shown", *falls])
+
+
+def _table(task: Task, ways: _Ways) -> Table | None:
+    """Every level that all ways have; none where they have no level in common."""
+    rows: list[tuple[Entry, ...]] = []
+    for workload, by_crew in ways.items():
+        group = _most(by_crew)
+        for clients in _levels(group):
+            first = group[0].at(clients)
+            for one in group:
                 cell = one.at(clients)
                 if cell is None or first is None:
                     continue
@@ -196,60 +506,90 @@ def _table(task: Task, by_workload_: dict[str, list[_Way]]) -> Table:
                         one.name,
                         level_value(cell, throughput_of, digits=0),
                         level_value(cell, response_of, 1e3),
-                        _percent(cell.mean_throughput, first.mean_throughput) if one is not ways[0] else "–",
-                        _percent(cell.mean_response_s, first.mean_response_s) if one is not ways[0] else "–",
+                        _percent(cell.mean_throughput, first.mean_throughput) if one is not group[0] else "–",
+                        _percent(cell.mean_response_s, first.mean_response_s) if one is not group[0] else "–",
                     )
                 )
-        for one in ways:
-            value = one.maximum.value
-            rows.append(
-                (
-                    workload,
-                    "at the maximum" if one.maximum.shown else "largest mean",
-                    one.name,
-                    Value.of(value, 0) if value is not None else Value(one.maximum.throughput, digits=0),
-                    "–",
-                    _percent(one.maximum.throughput, ways[0].maximum.throughput) if one is not ways[0] else "–",
-                    "–",
-                )
-            )
-    least = next(iter(by_workload_.values()))[0].name
+    if not rows:
+        return None
+    least = _most(next(iter(ways.values())))[0].name
     return Table(
         f"{task.spec.name}-price",
-        f"What the proxies cost: levels of this section and of those with fewer proxies, the series with the most workers of each. Changes "
-        f"are against those {least}; the sweeps share no blocks, so they have no interval.",
+        "What the proxies cost at each level: this section and those with fewer proxies, of each the series with the most workers. "
+        f"Changes are against those {least}; the sweeps share no blocks, so they have no interval.",
         ("Workload", "Clients", "Way", "X (requests/s)", "R (ms)", "X changes (%)", "R changes (%)"),
         tuple(rows),
         folded=True,
     )
 
 
+def _added_table(task: Task, ways: _Ways) -> Table | None:
+    """The parts of what the first proxies add at the fewest clients; none where they are not known, or an earlier section has them."""
+    rows: list[tuple[Entry, ...]] = []
+    for workload, by_crew in ways.items():
+        group = _most(by_crew)
+        levels = _levels(group)
+        found = _added(group, levels[0]) if levels and not group[-2].proxies else None
+        if found is not None:
+            rows.append((workload, Value(levels[0]), *(Value(one, digits=2) for one in found)))
+    if not rows:
+        return None
+    return Table(
+        f"{task.spec.name}-price-added",
+        "What the way through the proxies adds to the mean response time, in ms. Delays were built into the testbed; stages are stamped in "
+        "the proxy. The rest is what is left: sending over one more link is in it.",
+        ("Workload", "Clients", "Added", "Delays of one more hop", "Stages of the proxy, all but backend", "Rest"),
+        tuple(rows),
+        folded=True,
+    )
+
+
+def _change(way: _Way, base: _Way) -> float:
+    """Of the maximum, in percent."""
+    return _ratio(way.maximum.throughput, base.maximum.throughput)
+
+
+def _ratio(value: float, base: float) -> float:
+    return 100.0 * (value / base - 1.0)
+
+
 def _percent(value: float, base: float) -> Value:
-    return Value(100.0 * (value / base - 1.0), digits=1, signed=True)
+    return Value(_ratio(value, base), digits=1, signed=True)
 
 
-def _figure(task: Task, by_workload_: dict[str, list[_Way]]) -> Figure | None:
+def _middle(value: Value) -> str:
+    """A value as its table has it, without the interval."""
+    return value.text.partition(" ")[0]
+
+
+def _shown(value: Value | str) -> str:
+    return _middle(value) if isinstance(value, Value) else value
+
+
+def _figure(task: Task, ways: _Ways) -> Figure | None:
     panels: list[Panel] = []
     cells: list[CellReadings] = []
-    for workload, ways in by_workload_.items():
+    for workload, by_crew in ways.items():
+        group = _most(by_crew)
         lines: list[tuple[Line, Line]] = []
-        for place, one in enumerate(ways):
+        for place, one in enumerate(group):
             cells += one.series.cells
             drawn = [
                 Line(one.name, line_over(one.series, value, scale).marks, LOOKS[place])
                 for value, scale in ((throughput_of, 1.0), (response_of, 1e3))
             ]
             lines.append((drawn[0], drawn[1]))
-        levels = sorted({float(cell.settings.clients) for one in ways for cell in one.series.cells})
+        levels = sorted({float(cell.settings.clients) for one in group for cell in one.series.cells})
         axis = Axis("Clients (connections)", log=len(levels) > 2 and levels[-1] >= 8 * levels[0], ticks=tuple(levels))
         for title, label, place in (
             ("throughput", "Throughput (requests/s)", 0),
             ("response time", "Response time (ms)", 1),
         ):
             panels.append(Panel(f"{workload}: {title}", axis, Axis(label), tuple(one[place] for one in lines)))
-    return figure(task, "price", "Directly and through proxies", panels, method(cells), _sweeps(by_workload_))
+    return figure(task, "price", "Directly and through proxies", panels, method(cells), _sweeps(ways))
 
 
-def _sweeps(by_workload_: dict[str, list[_Way]]) -> tuple[SweepReadings, ...]:
+def _sweeps(ways: _Ways) -> tuple[SweepReadings, ...]:
     """Those that are held against each other."""
-    return tuple(dict.fromkeys(one.series.sweep for ways in by_workload_.values() for one in ways))
+    groups = [group for by_crew in ways.values() for group in by_crew.values()]
+    return tuple(dict.fromkeys(one.series.sweep for group in groups for one in group))
