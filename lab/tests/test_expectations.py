@@ -7,6 +7,7 @@ import re
 import shutil
 from collections import Counter
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -23,7 +24,7 @@ from weir_lab.report.common import Task, series_of
 from weir_lab.report.numbers.comparing import cell_key, model_of
 from weir_lab.report.numbers.readings import CellReadings, read_cells
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
-from weir_lab.report.page.html import html_page, markdown_page
+from weir_lab.report.page.html import _parts_of, _reason, html_page, markdown_page
 from weir_lab.report.sections.claims.asked import Asked, Known, response_of
 from weir_lab.report.sections.claims.shapes import SHAPE_RULES
 from weir_lab.report.sections.comparisons.drawn import printed_lines
@@ -302,12 +303,12 @@ def test_the_page_keeps_the_studys_expectations_apart_from_ours_and_says_what_it
 
 def test_why_stands_behind_the_verdicts_and_before_the_evidence(report: Report) -> None:
     page = html_page(report)
-    marks = ('id="baseline-expected-ours"', 'id="baseline-concluded"', "<h3>Why</h3>", "<h3>Evidence")
+    marks = ('id="baseline-expected-study"', 'id="baseline-expected-ours"', "<h3>Why</h3>", "<h3>Evidence")
     places = [page.index(one, page.index('<h2 id="baseline">')) for one in marks]
     assert places == sorted(places)
     # The Markdown has the same order, and ends with the commands.
     _, _, text = markdown_page(report).partition("\n## Baseline")
-    places = [text.index(one) for one in ("What the data say:", "Why:", "**Maximum throughput")]
+    places = [text.index(one) for one in ("What the data say:", "Why:", "**What is reached")]
     assert places == sorted(places)
     assert re.search(r"The runs are made by `weir-lab study small --pace \S+ --testbed \S+`", text)
 
@@ -457,7 +458,47 @@ def test_why_names_the_station_its_second_sign_and_what_twice_of_it_would_do(rep
     repl = paragraph(report, "replication")
     # No station is full there.
     assert "so that no time which grows with them tells where requests wait" in repl.points[0]
-    assert repl.points[0].endswith("Not confirmed by a run of its own.")
+    assert repl.leads[0].endswith("Not confirmed by a run of its own.")
+
+
+def test_a_point_of_why_shows_what_is_full_its_sign_and_the_runs_and_the_rest_opens_on_demand(report: Report) -> None:
+    """The paragraphs of S3's page had 1,900 words: bounds, models and bases of verdicts between what limits and what confirms it."""
+    last = paragraph(report, "baseline")
+    (place,) = [at for at, one in enumerate(last.points) if one.startswith("Reads")]
+    lead, rest = last.leads[place], last.points[place].removeprefix(last.leads[place])
+    assert lead.count("The server uplinks limit: 96 % used") == 1
+    assert "confirmed; throughput goes from 2,96" in lead
+    assert "it limits from" not in lead
+    assert "With twice the server uplinks throughput is at most about" in rest
+    assert "it limits from +10.0 % on, by an interval of " in rest
+    page = html_page(report)
+    shown = f'<li>{escape(lead)} <details class="rest"><summary>more</summary>{escape(rest.strip())}</details></li>'
+    assert shown in page
+    assert f"- {last.points[place]}" in markdown_page(report)
+    with pytest.raises(ReportError, match="does not begin with what a page shows"):
+        Text("Why:", ("all of it",), leads=("of it",))
+
+
+def test_a_reason_shows_what_was_found_and_its_limit_and_semicolons_in_parentheses_part_nothing() -> None:
+    found = "the maximum is 99 % of what they carry (3,480; by payload 3,680)"
+    rest = "this is about the most that is reached, by 16 workers; intervals of 99.7 %"
+    text = f"{found}; it holds from 90 % on; {rest}, {' and more' * 20}"
+    assert _parts_of(text)[:2] == [found, "it holds from 90 % on"]
+    lead, _, folded = _reason(text).partition(' <details class="rest"><summary>more</summary>')
+    assert lead == f"{found}; it holds from 90 % on."
+    assert folded.startswith(rest)
+    assert _reason("throughput changes by +2 %; intervals of 95 %") == "throughput changes by +2 %; intervals of 95 %"
+
+
+def test_a_conclusion_that_an_expectation_asks_word_by_word_shares_its_row(report: Report) -> None:
+    page = html_page(report)
+    own = section(report, "baseline")
+    shared = [one for one in own.findings if any(one.evidence == other.evidence for other in own.expectations)]
+    assert shared
+    said = page[page.index('id="baseline-verdicts"') : page.index("<h3>Why</h3>", page.index('id="baseline-verdicts"'))]
+    assert "Concluded by the study, too" in said
+    for one in own.findings:
+        assert said.count(f"<tr><td>{escape(one.claim)}") == (one not in shared)
 
 
 def test_the_studys_summary_by_workers_has_ours_beside_it(report: Report) -> None:

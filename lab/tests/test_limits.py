@@ -19,6 +19,7 @@ from weir_lab.design.whole.sets import load_set
 from weir_lab.report.common import Task
 from weir_lab.report.numbers.readings import read_cells
 from weir_lab.report.numbers.stations import Usage
+from weir_lab.report.page.arranging import arrange
 from weir_lab.report.page.blocks import Table, Text, Value
 from weir_lab.report.page.html import _said_once, html_page, markdown_page
 from weir_lab.report.sections.claims import Confirmed, explained_of
@@ -207,11 +208,16 @@ def test_only_runs_in_which_the_limiting_station_was_changed_stand_in_its_row() 
     cell: Any = SimpleNamespace(settings=SimpleNamespace(clients=6, population=6))
 
     def row(
-        *runs: Confirmed, inside: str = "", limits: bool = True, alike: str = "", column: str = "Changed alone"
+        *runs: Confirmed,
+        inside: str = "",
+        limits: bool = True,
+        alike: str = "",
+        column: str = "Changed alone",
+        over: tuple[float, ...] = (),
     ) -> str:
         one: Any = SimpleNamespace(
             name="reads", shown=True, cell=cell, usage=link, limits=limits, sign=Sign("", ""), tried=runs, inside=inside,
-            then="", alike=alike,
+            then="", alike=alike, over_plateau=over or (None,) * len(runs),
         )  # fmt: skip
         results: Any = importlib.import_module("weir_lab.report.sets.results")
         with pytest.MonkeyPatch.context() as patch:
@@ -227,6 +233,10 @@ def test_only_runs_in_which_the_limiting_station_was_changed_stand_in_its_row() 
     half = tried("server uplinks", 0.5, "confirmed", -54.5, clients=128)
     assert row(half) == "half at 128 clients: −54.5 %, confirmed"
     assert row(tried("server uplinks", 0.5, "confirmed", -54.5, clients=6)) == "half: −54.5 %, confirmed"
+    # A level that had fallen below the plateau was lifted by +111 %, and nothing can be by more than +100.
+    assert row(tried("server uplinks", 2.0, "confirmed", 111.0, clients=384), over=(98.7,)) == (
+        "twice at 384 clients: +98.7 % against the plateau (+111 % against the same clients, who had fallen below it), confirmed"
+    )
     assert row(alike="proxy CPU quotas", column="Limits") == "server uplinks, proxy CPU quotas alike"
     assert row(tried("workers", 2.0, "not confirmed", 0.2)) == row() == row(confirmed, limits=False) == "–"
     assert row(inside="twice: +69.6 %, in the section itself") == "twice: +69.6 %, in the section itself"
@@ -240,11 +250,46 @@ def test_the_table_stands_behind_the_answer_and_in_place_of_lines_that_said_the_
     assert text.index(report.summary[-1]) < text.index("**What limits, ") < text.index(report.limits[0])
     assert not any("was tried with runs of ours" in line for line in report.summary)
     titles = [line.partition(":")[0] for line in report.details]
-    # Where no maximum is shown, more is to be said than the table has.
     open_ = {row["Section"] for row in rows_of(report.limiting) if "largest mean" in row["Requests"]}
     assert ("Baseline" in open_, "Full system" in open_) == (True, False)
-    assert ("Baseline" in titles, "Full system" in titles) == (True, False)
+    assert not {"Baseline", "Full system"} & set(titles)
     assert unescape(page).count("the fullest station and its use. ") == 1
+
+
+def test_the_first_table_of_a_section_has_a_row_for_each_plateau_and_every_series_opens_on_demand(
+    report: Report,
+) -> None:
+    """S3's tables had four rows of reads that differed in nothing but a digit, and five lines in a cell."""
+    for name in ("baseline", "full"):
+        part = next(one for one in report.sections if one.name == name)
+        tables = {one.name: one for one in part.blocks if isinstance(one, Table)}
+        reached, maxima = tables[f"{name}-reached"], tables[f"{name}-maxima"]
+        assert reached in arrange(part).evidence
+        assert maxima in arrange(part).more
+        assert len(reached.rows) <= len(maxima.rows)
+        every = rows_of(maxima)
+        limits = {
+            (row["Requests"].split(",")[0], row["Limits"])
+            for row in rows_of(report.limiting)
+            if row["Section"] == part.title
+        }
+        for row in rows_of(reached):
+            (own,) = [
+                one for one in every if row["Workload"] == one["Workload"]
+                and (row["X (requests/s)"], row["Clients"], row["R there (ms)"]) == (one["X (requests/s)"], one["Clients"], one["R (ms)"])
+                and one["Series"] in expanded(row["Series"])
+            ]  # fmt: skip
+            assert row.get("Printed X", "–") == own["Printed X"]
+            assert row.get("Ours against it (%)", "–") == own["Ours against it (%)"]
+            if "event" not in row["Series"]:
+                assert (row["Workload"], row["Limits"]) in limits, row
+
+
+def expanded(names: str) -> list[str]:
+    """``8, 16 and 64 workers`` as the names of the series."""
+    plain = names.removesuffix(", largest mean")
+    numbers, noun = re.findall(r"\d+", plain), plain.rpartition(" ")[2]
+    return [f"{number} {noun}" for number in numbers] if len(numbers) > 1 else [plain]
 
 
 def test_a_report_that_had_no_such_table_is_verified_all_the_same(report: Report) -> None:

@@ -20,7 +20,7 @@ from weir_lab.report.page.blocks import Value
 from weir_lab.report.sections.claims.contrasts import AtMaximum
 from weir_lab.report.sections.clients import _ours_text
 from weir_lab.report.sections.comparisons import plateaus
-from weir_lab.report.sections.comparisons.maxima import _against, _further, _shown
+from weir_lab.report.sections.comparisons.maxima import _further, _shown, against_printed
 from weir_lab.report.sections.comparisons.plateaus import ends_text, names_text, stops_of
 from weir_lab.report.sets.results import _by_section, _Found
 from weir_lab.theory.linear import Estimate, Within
@@ -101,7 +101,10 @@ def test_a_largest_mean_before_the_end_of_a_curve_is_flat_or_falls_behind_it_and
     flat = curve(575.0)
     assert not flat.shown
     assert flat.course == "flat from 24 clients on within what can be seen"
-    assert ", flat from 24 clients on within what can be seen, and no plateau is shown yet: " in flat.text
+    assert (
+        ", flat from 24 clients on within what can be seen, and from how many clients on the most is reached is not shown yet: "
+        in flat.text
+    )
     falls = curve(287.0)
     assert not falls.shown
     assert falls.course == "falling after that (lower at 384 clients)"
@@ -348,16 +351,16 @@ def test_how_many_runs_would_tell_goes_by_what_is_asked_of_the_plateau_too() -> 
 
 def test_ours_stands_against_a_printed_value_only_where_the_same_link_is_full() -> None:
     link, printed = Bound("server uplinks", 600.0), Printed((), 560.0, None, "somewhere")
-    against = _against(found_of(FLAT), 1.0, printed, link)
+    against = against_printed(found_of(FLAT), 1.0, printed, link)
     assert isinstance(against, Value)
     assert round(against.value, 1) == 3.9
-    slow = _against(found_of(FLAT), 0.5, replace(printed, throughput=1120.0), link)
+    slow = against_printed(found_of(FLAT), 0.5, replace(printed, throughput=1120.0), link)
     assert isinstance(slow, Value)
     assert slow.value == pytest.approx(against.value)
     # +127 % compared our full link with one of which the study used 41 %.
-    assert _against(found_of(FLAT), 1.0, replace(printed, throughput=500.0), link) == "its link was not full"
-    assert _against(found_of(FLAT), 1.0, printed, Bound("server uplinks", 900.0)) == "no link is full"
-    assert _against(found_of(FLAT), 1.0, None, link) == "–"
+    assert against_printed(found_of(FLAT), 1.0, replace(printed, throughput=500.0), link) == "its link was not full"
+    assert against_printed(found_of(FLAT), 1.0, printed, Bound("server uplinks", 900.0)) == "no link is full"
+    assert against_printed(found_of(FLAT), 1.0, None, link) == "–"
 
 
 def test_a_second_printed_value_stands_below_what_was_measured_and_does_not_repeat_it() -> None:

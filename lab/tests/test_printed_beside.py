@@ -127,15 +127,19 @@ def test_what_splitting_does_to_keys_and_tails_stands_beside_the_mean_and_beside
     blocks = multigets.build(task)
     tables = {one.name: one for one in blocks if isinstance(one, Table)}
     changes = tables[f"{section.name}-changes"]
-    largest = max(numbers(row)[0] for row in changes.rows)
-    at_most = {str(row[1]): row for row in changes.rows if numbers(row)[0] == largest}
-    assert set(at_most) == {"mean of gets", "keys per second", "p90 of gets", "p99 of gets"}
+    assert changes.columns[1:] == ("mean of gets (%)", "keys per second (%)", "p90 of gets (%)", "p99 of gets (%)")
+    at_most = max(changes.rows, key=lambda row: numbers(row)[0])
     # The truth makes whole gets dearer by the key: keys per second rise where the times fall.
-    assert numbers(at_most["keys per second"])[1] > 0 > numbers(at_most["p99 of gets"])[1]
+    assert numbers(at_most)[2] > 0 > numbers(at_most)[4]
     assert isinstance(blocks[0], Text)
-    for row in at_most.values():
-        assert isinstance(row[2], Value)
-        assert row[2].text in blocks[0].text
+    for one in at_most[1:]:
+        assert isinstance(one, Value)
+        assert one.text in " ".join(blocks[0].points)
+    grows = blocks[0].points[0]
+    assert "the mean response time of gets " in grows
+    entries = [one for row in tables[f"{section.name}-comparison"].rows for one in row]
+    levels = {one.text.partition(" ")[0] for one in entries if isinstance(one, Value)}
+    assert set(re.findall(r"[\d.,]+(?= to | ms| times)", grows)) <= levels
     quoted = {(row[0], numbers(row)[0], row[2]): row for row in tables[f"{section.name}-quoted"].rows}
     assert numbers(quoted["sharded", 9.0, "hits (keys/s)"])[1] == 17500.0
     # What no link carries stood beside ours without a word, above a table that says so.
@@ -330,15 +334,15 @@ def test_claims_compare_with_what_links_carry_by_the_bytes_that_were_counted(tmp
 
     verdict, evidence = answer("limited_by", station="server uplinks", share=0.98)
     assert verdict == "does not hold"
-    assert "of what the server uplinks carry (3,082 requests/s, by payload)" in evidence
+    assert "of what the server uplinks carry; it holds from 98 % on; that is 3,082 requests/s, by payload" in evidence
     assert answer("not_reaches", share=0.98)[0] == "holds"
     whole = round(4096 / 0.96)
     counted_on_the_wire(tmp_path / "t-direct", {"server-0": whole, **{f"client-{place}": 20 for place in range(3)}})
     verdict, evidence = answer("limited_by", station="server uplinks", share=0.98)
     assert verdict == "holds", evidence
     # An expectation has reckoned by payload: its number stands beside the one that decides.
-    counted = f"{whole:,} bytes on the wire for each request, which decides; by payload alone 3,082)"
-    assert f"({link / whole:,.0f} requests/s, {counted}" in evidence
+    counted = f"{whole:,} bytes on the wire for each request, which decides; by payload alone 3,082"
+    assert f"; that is {link / whole:,.0f} requests/s, {counted}" in evidence
     assert answer("not_reaches", share=0.98)[0] == "does not hold"
     # Requests that are larger than their replies fill the clients' links first: which link is the tightest goes by what was counted, too.
     counted_on_the_wire(tmp_path / "t-direct", {"server-0": 400, **{f"client-{place}": 8_000 for place in range(3)}})
@@ -372,6 +376,10 @@ def test_of_two_runs_that_lie_apart_nobody_says_which_is_the_outlier(
     assert isinstance(found, Text)
     assert found.text.count("both runs at ") == (1 if repetitions == 2 else 0)
     assert ("nobody knows which; no flag" in found.text) == (repetitions == 2)
+    # The distance is that of the figure of residuals, and not that with blocks taken out.
+    away = effects._size(design, abs(float(from_cell_means(design.read)[3, 0])))
+    assert (f"({away} above and below that mean, " in found.text) == (repetitions == 2)
+    assert (f"{away} from that mean; " in found.text) == (repetitions == 3)
     assert ("run 1 (r1) at " in found.text) == ("run 2 (r2) at " in found.text) == (repetitions == 3)
 
 
@@ -448,15 +456,22 @@ def test_what_a_page_lacks_stands_in_a_box_and_known_errors_are_led_to(tmp_path:
         one for part in report.sections for one in part.blocks if getattr(one, "name", "") == "baseline-known-errors"
     )
     assert isinstance(rows, Table)
-    assert f'<a href="#baseline-known-errors">Baseline</a> ({len(rows.rows)})' in led[1]
+    near = "a table near the end of this page"
+    assert led[1] == (
+        f'Printed wrongly in the study, with what is right: <a href="#known-errors">{near}</a> ({len(rows.rows)}).'
+    )
+    assert f"Printed wrongly in the study, with what is right: {near} ({len(rows.rows)})." in text
+    # Behind all sections and before the words, and not in the section that it is about.
+    marks = ('<h2 id="baseline">', '<h2 id="known-errors">', '<table id="page-known-errors">', '<h2 id="terms">')
+    places = [page.index(one) for one in marks]
+    assert places == sorted(places)
+    assert "baseline-known-errors" not in page
+    assert '<a href="#known-errors">Printed wrongly in the study</a>' in page
     assert (
-        f"Printed wrongly in the study, with what is right, in tables of these sections: “Baseline” ({len(rows.rows)})"
-        in text
+        text.index("## Baseline") < text.index("## Printed wrongly in the study") < text.index("## Words and letters")
     )
-    errors = re.search(
-        r'<details class="kept"><summary>[^<]*</summary>.{0,40}<table id="baseline-known-errors"', page, re.DOTALL
-    )
-    assert errors is not None
+    assert text.count("| Section | Where | What | Printed | Right | Why |") == 1
+    assert "| Where | What | Printed | Right | Why |" not in text.replace("| Section | Where", "")
     assert isinstance(report.sections[0], Section)
     assert report.sections[0].name == "system"
     bad = (

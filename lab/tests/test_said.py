@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +21,7 @@ from weir_lab.report.sections import clients, multigets
 from weir_lab.report.sections.claims import asked, rules
 from weir_lab.report.sections.claims.asked import Asked, Compared, _spread_text
 from weir_lab.report.sections.claims.confirming import Weighed, _links_text
-from weir_lab.report.sections.claims.contrasts import Pair, by_own_runs, level_against_one, within_percent
+from weir_lab.report.sections.claims.contrasts import AtMaximum, Pair, by_own_runs, level_against_one, within_percent
 from weir_lab.report.sections.claims.family import _level
 from weir_lab.report.sections.claims.rules import _own_text
 from weir_lab.report.sections.claims.why import _second_sign
@@ -32,6 +33,7 @@ from weir_lab.report.sections.models.open_stations import loads_of
 from weir_lab.report.sets.assembling import _design, _link_notes, _met_busy, _scale_texts, _testbed_notes, _testbeds
 from weir_lab.report.sets.results import again_blocks, in_part_text
 from weir_lab.theory.linear import Estimate, Within, judge_all
+from weir_lab.theory.stats import Interval
 
 DATA = Path(__file__).parent / "data" / "whole"
 
@@ -86,7 +88,7 @@ def shares(monkeypatch: pytest.MonkeyPatch, whole: float, split: float, *, serve
     task: Any = SimpleNamespace(
         first=SimpleNamespace(links_built=True, study=SimpleNamespace(topology=SimpleNamespace(built_links=None)))
     )
-    return multigets._links_text(task, {"whole": [cells[0]], "sharded": [cells[1]]})
+    return " ".join(multigets._beside_points(task, {"whole": [cells[0]], "sharded": [cells[1]]}))
 
 
 def test_splitting_says_what_it_does_to_sets_and_to_the_links_of_servers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,6 +154,7 @@ def test_a_setting_that_an_earlier_sweep_has_too_stands_beside_it() -> None:
         runs = tuple(
             SimpleNamespace(
                 throughput=rate,
+                slowness_ns=lambda: None,
                 run=SimpleNamespace(
                     meta=SimpleNamespace(repetition=place, started_unix_ns=place), folder=Path(name) / "runs" / "x"
                 ),
@@ -235,7 +238,10 @@ def test_notes_name_the_sign_in_words_and_a_count_of_attempts_reads_well() -> No
 
 
 def test_what_no_plateau_is_shown_of_stands_behind_its_series(monkeypatch: pytest.MonkeyPatch) -> None:
-    """“No plateau is shown yet” closed a list whose last series has its plateau."""
+    """“No plateau is shown yet” closed a list whose last series has its plateau.
+
+    Then “whether throughput has stopped growing is not known yet” stood behind a curve that was said to fall.
+    """
 
     def stop(name: str, *, shown: bool) -> Any:
         maximum = SimpleNamespace(
@@ -252,21 +258,21 @@ def test_what_no_plateau_is_shown_of_stands_behind_its_series(monkeypatch: pytes
     one, two, three = stop("16", shown=False), stop("32", shown=False), stop("1", shown=True)
     monkeypatch.setattr(clients, "stops_of", lambda _task: [one, two, three])
     assert clients.summary(task) == (
-        "Most: reads largest mean of 16, flat; reads largest mean of 32, flat; whether throughput has stopped growing at these "
-        "largest means is not known yet: more runs would tell; reads maximum of 1 from 72 clients on, flat."
+        "Most: reads largest mean of 16, flat; reads largest mean of 32, flat; from how many clients on the most is reached is not "
+        "shown yet: more runs would tell; reads maximum of 1 from 72 clients on, flat."
     )
     monkeypatch.setattr(clients, "stops_of", lambda _task: [three, one])
     assert clients.summary(task).endswith(
-        "16, flat; whether throughput has stopped growing at this largest mean is not known yet: more runs would tell."
+        "16, flat; from how many clients on the most is reached is not shown yet: more runs would tell."
     )
 
 
 @pytest.mark.parametrize(
     ("met", "said"),
     [
-        (0, "; no interval lies within both: throughput"),
-        (1, "; the interval of 1 (50 %) lies within both: throughput"),
-        (2, "; the intervals of 2 (100 %) lie within both: throughput"),
+        (0, " by their means, and none by its interval. Throughput is some"),
+        (1, " by their means, and 1 (50 %) by its interval. Throughput is some"),
+        (2, " by their means, and 2 (100 %) by their intervals. Throughput is some"),
     ],
 )
 def test_no_interval_within_both_margins_is_said_without_a_count(
@@ -275,7 +281,8 @@ def test_no_interval_within_both_margins_is_said_without_a_count(
     """“The intervals of 0 (0 %) lie within both” stood there."""
     monkeypatch.setattr(networks, "tally_text", lambda _found: "some")
     meetings = [SimpleNamespace(met=place < met, percent=1.0) for place in range(2)]
-    fit: Any = SimpleNamespace(held_out=[SimpleNamespace(x_meeting=one, r_meeting=one) for one in meetings])
+    held = [SimpleNamespace(x_meeting=one, r_meeting=one) for one in meetings]
+    fit: Any = SimpleNamespace(held_out=held, beyond=[], layout=SimpleNamespace(workers=[8], crew="workers"))
     assert said in networks.total([fit])
 
 
@@ -441,6 +448,76 @@ def test_the_stage_that_decides_is_named_though_another_one_is_longer(monkeypatc
     )
     found["send"] = Estimate(0.31, 0.05, 30.0)
     assert "as long in stage reply as in stage queue, the next" in answer_of(rules._longest_stage(claim, task, [cell]))
+
+
+def staged(shares: dict[str, float]) -> Any:
+    """A cell with six runs whose requests spend their time in the proxy by these shares, up to 1 %."""
+    rng = np.random.default_rng(8)
+    runs = []
+    for place in range(6):
+        stages = {name: share * math.exp(rng.normal(0.0, 0.01)) for name, share in shares.items()}
+        meta = SimpleNamespace(repetition=place, started_unix_ns=place)
+        run = SimpleNamespace(meta=meta, folder=Path("s/runs/x"))
+        runs.append(SimpleNamespace(run=run, stages_s=lambda _operation, stages=stages: stages))
+    named: Any = SimpleNamespace(name="c", settings=SimpleNamespace(clients=180))
+    return CellReadings(named, tuple(runs))  # type: ignore[arg-type]
+
+
+def test_most_of_the_time_is_more_than_half_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """“Most of a request's time is spent waiting for memcached (66 %)” held where that stage was 1.37 times as long as the next one."""
+    claim: Any = SimpleNamespace(args={"stage": "backend", "share": 0.5}, at={"clients": 180})
+    task: Any = SimpleNamespace(margins=SimpleNamespace(maximum=5.0))
+    monkeypatch.setattr(rules, "cell_words", lambda _: "180 clients")
+
+    def asked_of(shares: dict[str, float]) -> Asked:
+        cell = staged(shares)
+        maximum = SimpleNamespace(cells=(cell,), cell=cell, shown=True, plateau=None)
+        monkeypatch.setattr(rules, "maximum_of", lambda *_: maximum)
+        monkeypatch.setattr(rules, "all_cells", lambda _: [cell])
+        found = rules._stage_share(claim, task, [cell])
+        assert isinstance(found, Asked)
+        return found
+
+    most = asked_of({"queue": 0.42, "backend": 0.578, "reply": 0.002})
+    assert judge_all([most.questions], 0.05)[0].answer == "holds"
+    assert re.fullmatch(
+        r"with 180 clients stage backend takes 5[78]\.\d % \(5\d\.\d to 5\d\.\d\) of the time in the proxy; it holds from 50 % on",
+        most.evidence(0.05),
+    )
+    longest = asked_of({"queue": 0.3, "backend": 0.4, "reply": 0.3})
+    assert judge_all([longest.questions], 0.05)[0].answer == "does not hold"
+    claim.args["share"] = 0.3
+    assert judge_all([asked_of({"queue": 0.3, "backend": 0.4, "reply": 0.3}).questions], 0.05)[0].answer == "holds"
+
+
+def test_a_level_that_nearly_decides_says_why_its_interval_is_wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """15,165 requests/s (14,880 to 15,456) at 0.4 of the speed were 168 to 805 % of 4,120, and were not shown to differ from 6,880."""
+    unknown: Any = SimpleNamespace(shown=False, plateau=None, more_runs=None)
+    limit = math.log(1.1)
+    near = Within(Estimate(math.log(15_165.0 / 6_880.0), 0.0223, 3.0), -math.inf, limit)
+    far = Within(Estimate(-1.0, 0.0223, 3.0), -math.inf, limit)
+    question = AtMaximum(unknown, None, levels=(*[far] * 7, near, *[far] * 7))
+    alpha = 0.0045
+    assert question.level_that_decides(alpha) is None
+    assert rules._may_decide(question, alpha) == 7
+    monkeypatch.setattr(rules, "cell_words", lambda _: "180 clients, 64 readers")
+    monkeypatch.setattr(rules, "level_of", lambda *_: Interval(15_165.0, 14_880.0, 15_456.0, 4, 0.95))
+    cell: Any = SimpleNamespace(mean_throughput=15_165.0)
+    level, wide = rules._level_texts(cell, question, 7, alpha)
+    assert re.fullmatch(
+        r"throughput at 180 clients, 64 readers, 15,165 requests/s, is 220\.4 % \(\d+\.\d to \d+\.\d\)", level
+    )
+    assert wide == (
+        "; as one of 15 levels that could decide it has an interval of 99.997 %, with 3 degrees of freedom; its mean alone has 14,880 to "
+        "15,456 requests/s at 95 %"
+    )
+    # What is found below the limit decides nothing, and of what decides nothing more is said.
+    assert rules._may_decide(AtMaximum(unknown, None, levels=(far, far)), alpha) is None
+    surely = AtMaximum(unknown, None, levels=(Within(Estimate(2.0, 0.01, 40.0), -math.inf, limit), far))
+    assert surely.level_that_decides(alpha) == 0
+    assert rules._may_decide(surely, alpha) is None
+    monkeypatch.setattr(rules, "level_of", lambda *_: Interval(15_165.0, 14_865.0, 15_471.0, 40, 0.95))
+    assert rules._level_texts(cell, surely, 0, alpha)[1] == ""
 
 
 def answer_of(found: Any) -> str:

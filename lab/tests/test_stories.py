@@ -22,7 +22,7 @@ from weir_lab.cli import app
 from weir_lab.errors import RecordError, ReportError
 from weir_lab.records.places import AWAKE_TOOK_TIME
 from weir_lab.records.sharing.files import write_kept
-from weir_lab.report.page.blocks import Table
+from weir_lab.report.page.blocks import Table, Value
 from weir_lab.report.page.html import html_page
 from weir_lab.report.sets import Sources, assemble, write_report
 from weir_lab.report.sets.stories import (
@@ -34,10 +34,10 @@ from weir_lab.report.sets.stories import (
     read_whole,
 )
 from weir_lab.report.sets.stories.maxima import Maximum, MaximumPair, pair_curves, pair_maxima, speed_of
-from weir_lab.report.sets.stories.pair import _why_not_compared
+from weir_lab.report.sets.stories.pair import _per_cpu, _per_cpu_table, _per_cpu_text, _why_not_compared, _why_text
 from weir_lab.report.sets.stories.pairing import pair_questions, set_of
 from weir_lab.report.sets.stories.reading import VERDICTS
-from weir_lab.report.sets.stories.telling import LINE_CHARACTERS, LINES_MAX, tell, verdicts_text
+from weir_lab.report.sets.stories.telling import LINE_CHARACTERS, LINES_MAX, _first_clause, tell, verdicts_text
 from weir_lab.theory.stats import Interval
 
 if TYPE_CHECKING:
@@ -444,6 +444,73 @@ def test_a_pair_says_whose_machine_was_faster(wholes: list[Whole]) -> None:
     assert any(line.startswith(said) for line in lines)
     for pair in ((with_yardstick(one, "163.4"), with_yardstick(other, "170.0")), (with_yardstick(one, "163.4"), other)):
         assert not any("yardstick" in line for line in pair_report(*pair).limits)
+
+
+def a_maximum(mean: float, station: str = "", *, shown: bool = True, series: str = "16 readers") -> Maximum:
+    return Maximum("reads", series, 288, Interval(mean, 0.98 * mean, 1.02 * mean, 5, 0.95), shown, station)
+
+
+def test_a_reason_for_a_difference_goes_the_way_of_the_difference(wholes: list[Whole]) -> None:
+    """S5 was said to be below S3 because the runs of S3 had lost CPU time, which makes S3 the lower one; and a link was full in both."""
+    one, other = wholes[:2]
+    slowed = dataclasses.replace(one, facts=(*one.facts, ("note 2", f"a loop; {AWAKE_TOOK_TIME}")))
+
+    def why(mean: float, station: str = "proxy CPU quotas", slow: Whole = slowed) -> str:
+        pair = MaximumPair("s", a_maximum(1000.0, station), a_maximum(mean, station), matched=True, beside=False)
+        return _why_text(slow, other, pair)
+
+    assert why(1100.0) == ": the runs of S3 lost CPU time to the testbed, as “How far to trust this” says"
+    assert why(900.0) == why(1100.0, "server uplinks") == why(1100.0, slow=one) == ""
+
+    def with_yardstick(whole: Whole, took: str) -> Whole:
+        facts = [(name, value) for name, value in whole.facts if name != "yardstick"]
+        return dataclasses.replace(whole, facts=(*facts, ("yardstick", f"{took} µs in the median run")))
+
+    other = with_yardstick(other, "150.0")
+    slow = with_yardstick(one, "300.0")
+    assert why(1100.0, slow=slow) == ": the machine of S5 was 2.00 times as fast"
+    assert why(900.0, slow=slow) == ""
+
+
+def test_maxima_that_a_quota_limits_are_held_against_each_other_for_each_cpu(wholes: list[Whole]) -> None:
+    """48,316 requests/s of 0.9 CPUs and 36,047 of 0.66 are nearly the same for each CPU, which the page did not say."""
+    one = dataclasses.replace(wholes[0], proxy_cpus=0.9, one_proxy=True)
+    other = dataclasses.replace(wholes[1], proxy_cpus=0.66, one_proxy=True)
+
+    def pair(station: str = "proxy CPU quotas", *, beside: bool = False) -> MaximumPair:
+        left, right = (a_maximum(mean, station, shown=False) for mean in (48_316.0, 36_047.0))
+        return MaximumPair("Maximum throughput", left, right, matched=True, beside=beside)
+
+    found = _per_cpu(one, other, [pair(), pair("readers"), pair(beside=True)])
+    assert len(found) == 1
+    assert _per_cpu_text(one, other, found) == [
+        "For each CPU that its proxy may use S5 has 1.02 times the throughput of S3, by means, and 0.75 times in all (Maximum throughput, "
+        "reads, 16 readers): the quotas limit both, and were chosen."
+    ]
+    row = _per_cpu_table(one, other, found).rows[0]
+    assert [one.text if isinstance(one, Value) else one for one in row] == [
+        "Maximum throughput: reads", "16 readers", "53,684 ± 1,074", "54,617 ± 1,092", "1.02", "0.75",
+    ]  # fmt: skip
+    for unlike in ({"proxy_cpus": 0.9}, {"proxy_cpus": None}, {"one_proxy": False}):
+        assert _per_cpu(one, dataclasses.replace(other, **unlike), [pair()]) == []
+    assert _per_cpu_text(one, other, []) == []
+    # The full system of both sets has two proxies.
+    assert not any(whole.one_proxy for whole in wholes)
+
+
+def test_a_clause_that_is_not_the_most_says_so() -> None:
+    """“Reads stop at 23,566–23,851 requests/s” answered how many are answered at most; the same sentence went on with 25,233."""
+    said = (
+        "Reads stop at 23,566–23,851 requests/s where the proxy CPU quotas limit (“Finer”); at 24,192–25,233 requests/s where the proxy "
+        "CPU quotas limit (“Coarse”)."
+    )
+    assert _first_clause(said) == "Reads stop most often at 23,566–23,851 requests/s where the proxy CPU quotas limit."
+    assert _first_clause(said.replace("25,233", "23,233").replace("24,192", "22,192")) == (
+        "Reads stop at 23,566–23,851 requests/s where the proxy CPU quotas limit."
+    )
+    assert _first_clause(said.replace("stop at", "reach")).startswith("Reads most often reach 23,566")
+    other = "Stability: s1-trace is stable (spread 4.6 %)."
+    assert _first_clause(other) == other
 
 
 def test_what_is_decided_in_one_study_only_is_said_with_its_name(wholes: list[Whole]) -> None:

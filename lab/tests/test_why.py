@@ -17,9 +17,10 @@ from weir_lab.report.page.blocks import Value
 from weir_lab.report.sections.claims.confirming import _also_differs, _over_pairs
 from weir_lab.report.sections.claims.contrasts import Pair
 from weir_lab.report.sections.claims.why import (
+    _based,
     _in_all,
-    _lost_more,
     _modelled,
+    _over_plateau,
     _said,
     _second_sign,
     _Sent,
@@ -49,6 +50,7 @@ def changed(verdict: str, base: Any, other: Any) -> Any:
         evidence="throughput goes from this to that",
         changed_text="twice the workers",
         levels_text="",
+        basis="",
         pairs=(Pair(base, other),),
     )
 
@@ -185,10 +187,10 @@ def test_half_of_a_station_says_how_much_it_was_used(left: float, used: str) -> 
     """A limit of 40 % less confirms any station that is used more than 83 % of the time."""
     one = changed("confirmed", cell(3045.0), cell(3045.0 * left))
     one.more.times, one.changed_text, one.estimate = 0.5, "half the workers", Estimate(math.log(left), 0.001, 20.0)
-    said = _said(one, "workers", place(3050.0))
+    said = _based(one, place(3050.0))
     assert said.endswith(f"loses half with half of it; this change is that of one that was used {used}.")
     one.verdict = "cannot tell"
-    assert "was used" not in _said(one, "workers", place(3050.0))
+    assert "was used" not in _based(one, place(3050.0))
 
 
 def test_where_half_of_a_quota_loses_more_than_half_twice_is_no_bound_and_its_cost_is_said() -> None:
@@ -202,8 +204,8 @@ def test_where_half_of_a_quota_loses_more_than_half_twice_is_no_bound_and_its_co
     one = changed("confirmed", costs(11_098.0, 32.4), costs(3_414.0, 52.7))
     one.more.changes, one.more.times, one.changed_text = "proxy CPU quotas", 0.5, "half the proxy CPU quotas"
     one.estimate = Estimate(math.log(0.311), 0.05, 20.0)
-    assert _lost_more(one)
-    said = _said(one, "proxy CPU quotas", place(11_100.0))
+    assert confirming.lost_more(one)
+    said = _based(one, place(11_100.0))
     assert said.endswith(
         "here more is lost: a request takes 32.4 µs of the proxies' CPU time, and 52.7 µs with half the quotas."
     )
@@ -216,7 +218,7 @@ def test_where_half_of_a_quota_loses_more_than_half_twice_is_no_bound_and_its_co
     links, _ = _twice([LINK], LINK.station, 3480.0, None, dearer=True)
     assert links.endswith("With half of them a request took more of them; with twice it may take less.")
     one.estimate = Estimate(math.log(0.5), 0.05, 20.0)
-    assert not _lost_more(one)
+    assert not confirming.lost_more(one)
 
 
 def test_where_twice_of_a_full_station_brings_little_the_other_limit_is_named() -> None:
@@ -380,9 +382,12 @@ def test_a_second_sign_agrees_only_where_it_could_disagree(
 
 def test_a_change_from_a_level_that_has_fallen_is_held_against_the_plateau_too() -> None:
     fallen = cell(550.0)
-    said = _said(changed("confirmed", fallen, cell(1158.0)), "workers", place(582.0, fallen))
+    one = changed("confirmed", fallen, cell(1158.0))
+    said = _based(one, place(582.0, fallen))
     assert said.endswith(
         "The unchanged level at 384 clients lies 5.5 % below the plateau of 582; against that the change is +99.0 %."
     )
-    steady = _said(changed("confirmed", cell(582.0), cell(1158.0)), "workers", place(582.0, fallen))
-    assert "below the plateau" not in steady
+    assert _over_plateau(one, place(582.0, fallen)) == pytest.approx(98.97, abs=0.01)
+    steady = changed("confirmed", cell(582.0), cell(1158.0))
+    assert "below the plateau" not in _based(steady, place(582.0, fallen))
+    assert _over_plateau(steady, place(582.0, fallen)) is None

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from weir_lab.theory.linear import LogModel, Plateau
     from weir_lab.theory.stats import Interval
 
-__all__ = ["Maximum", "listed", "maximum_of", "more_text", "wanted_runs", "with_fewer"]
+__all__ = ["NOT_SHOWN", "Maximum", "listed", "maximum_of", "more_text", "wanted_runs", "with_fewer"]
 
+NOT_SHOWN = "from how many clients on the most is reached"
+"""What no run tells yet of a curve whose largest mean has levels with more clients behind it."""
 # More than this nobody measures.
 _TIMES_MAX = 1000.0
 # Of the levels by clients, so much may be left out at the far end.
@@ -107,8 +109,11 @@ class Maximum:
 
     @property
     def yet_text(self) -> str:
-        """What a largest mean is, where no maximum is shown: only the last level of a curve says that it may go on growing."""
-        return f"{self.course}, and no plateau is shown yet" if self.course else "no maximum yet"
+        """What a largest mean is, where no maximum is shown: only the last level of a curve says that it may go on growing.
+
+        A curve that falls behind its largest mean has stopped growing: what is not known is which of its levels share the most.
+        """
+        return f"{self.course}, and {NOT_SHOWN} is not shown yet" if self.course else "no maximum yet"
 
     @property
     def course_text(self) -> str:

@@ -1,26 +1,33 @@
 """In which order a page shows a section: the answer, then why, then evidence, and more evidence on demand. `arrange`.
 
-Pages are arranged, and Markdown has the same order with every table. The report and its twin keep that in which a section was built.
+Pages are arranged, and Markdown has the same order with every table. The report and its twin keep that in which a section was built, and
+there the words of a page and what a study printed wrongly, which a page shows together near its end: `gathered`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from weir_lab.report.page.blocks import Figure, Table, Text
+from weir_lab.report.page.blocks import KNOWN_ERRORS, Figure, Section, Table, Text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weir_lab.report.page.blocks import Block, Section
+    from weir_lab.report.page.blocks import Block, Entry, Report
 
-__all__ = ["FIGURES_OPEN_MAX", "WHY", "Arranged", "arrange", "ordered"]
+__all__ = ["ERRORS", "FIGURES_OPEN_MAX", "WHY", "WORDS", "Arranged", "arrange", "gathered", "ordered"]
 
+ERRORS = "known-errors"
+"""The section of what a study printed wrongly, in all of its sections."""
+WORDS = "-words"
+"""How the names of tables end that say what words and letters mean."""
 WHY = "Why:"
 """How the paragraph begins that says what limits."""
 FIGURES_OPEN_MAX = 3
 _DATA = "-data"
+# Of a section that has shares of the variation the cells that they come from stand open, too, if they are few.
+_CELLS = "-by-cell"
 # Figures that answer most questions of such a section, by the last part of their name; then those that come first.
 _FIRST = ("throughput", "response", "stages")
 # By the last part of its name, what stands below the paragraph that says what limits: runs that confirm it, and the CPU time of a request.
@@ -63,7 +70,7 @@ def arrange(section: Section) -> Arranged:
     open_ = _main_table(rest) + _chosen(section.name, [one for one in rest if isinstance(one, Figure)])
     # Notes that stand before anything else say what the evidence is.
     first = next((place for place, one in enumerate(rest) if not isinstance(one, Text)), len(rest))
-    evidence = tuple(one for place, one in enumerate(rest) if place < first or one in open_)
+    evidence = tuple(one for place, one in enumerate(rest) if place < first or one in open_ or _is_gathered(one))
     more = tuple(one for one in rest if one not in evidence)
     return Arranged(answer, why, evidence, more)
 
@@ -75,6 +82,49 @@ def ordered(section: Section) -> tuple[Block, ...]:
     # Two blocks that say the same are two blocks.
     placed = {id(one) for one in first}
     return (*first, *(one for one in section.blocks if id(one) not in placed))
+
+
+def gathered(report: Report) -> Report:
+    """The report as a page shows it: words in one table, and before it a section of what the study printed wrongly in any of its sections.
+
+    Seven tables in as many sections had the same rows twice, and nobody who knew what N is looked for it at two places.
+    """
+    tables = [(section, one) for section in report.sections for one in section.blocks if isinstance(one, Table)]
+    errors = [(section, one) for section, one in tables if one.name.endswith(KNOWN_ERRORS)]
+    words = [(section, one) for section, one in tables if one.name.endswith(WORDS)]
+    if not errors and len(words) < 2:
+        return report
+    # Two blocks that say the same are two blocks.
+    moved = {id(one) for _, one in (*errors, *words[:-1])}
+    home, last = words[-1] if words else (None, None)
+    shown = []
+    for section in report.sections:
+        if section is home and errors:
+            shown.append(_errors_together(errors))
+        blocks = tuple(
+            replace(one, rows=tuple(row for _, table in words for row in table.rows)) if one is last else one
+            for one in section.blocks
+            if id(one) not in moved
+        )
+        shown.append(replace(section, blocks=blocks))
+    return replace(report, sections=(*shown, *([_errors_together(errors)] if errors and home is None else [])))
+
+
+def _errors_together(errors: Sequence[tuple[Section, Table]]) -> Section:
+    """One table for all sections; a row that several have stands once and names them."""
+    found: dict[tuple[Entry, ...], list[str]] = {}
+    for section, table in errors:
+        for row in table.rows:
+            found.setdefault(row, []).append(section.title)
+    first = errors[0][1]
+    rows = tuple(("; ".join(dict.fromkeys(titles)), *row) for row, titles in found.items())
+    table = Table(f"page{KNOWN_ERRORS}", first.caption, ("Section", *first.columns), rows)
+    return Section(ERRORS, "Printed wrongly in the study", "", "", blocks=(table,))
+
+
+def _is_gathered(block: Block) -> bool:
+    """Whether a section is there for this table alone."""
+    return isinstance(block, Table) and block.name.endswith((KNOWN_ERRORS, WORDS))
 
 
 def _is_why(block: Block) -> bool:
@@ -89,9 +139,9 @@ def _is_repeated(block: Block) -> bool:
 
 
 def _main_table(blocks: Sequence[Block]) -> list[Block]:
-    """The first table that is short enough to be read in passing."""
-    found = next((one for one in blocks if isinstance(one, Table) and not one.opens_on_demand), None)
-    return [] if found is None else [found]
+    """The first table that is short enough to be read in passing, and those of the cells of a 2^k design that are."""
+    short = [one for one in blocks if isinstance(one, Table) and not one.opens_on_demand]
+    return [one for place, one in enumerate(short) if not place or one.name.endswith(_CELLS)]
 
 
 def _chosen(section: str, figures: Sequence[Figure]) -> list[Block]:

@@ -100,12 +100,21 @@ _ROWS_SHOWN_MAX = 12
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph; ``points`` follow it as a list, which opens on demand where it is ``folded``."""
+    """A paragraph; ``points`` follow it as a list, which opens on demand where it is ``folded``.
+
+    ``leads``: how much of each point a page shows at first, from its beginning; what follows opens on demand. Without them all is shown.
+    """
 
     text: str
     points: tuple[str, ...] = ()
     note: bool = False
     folded: bool = False
+    leads: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        pairs = zip(self.points, self.leads, strict=bool(self.leads))
+        if any(not point.startswith(lead) for point, lead in pairs):
+            raise ReportError(f"{self.text} A point does not begin with what a page shows of it.")
 
 
 @dataclass(frozen=True)
@@ -155,7 +164,8 @@ Block = Text | Table | Figure
 class Finding:
     """A sentence of the earlier study held against our data: ``holds``, ``does not hold``, ``cannot tell`` or ``no data``.
 
-    ``p`` is adjusted for all sentences of the study; None where nothing was tested.
+    ``p`` is adjusted for all sentences of the study; None where nothing was tested. ``built``: it asks which link limits, and that follows
+    from the rates that the links of the testbed were given.
     """
 
     name: str
@@ -163,6 +173,7 @@ class Finding:
     verdict: str
     evidence: str
     p: float | None = None
+    built: bool = field(default=False, kw_only=True)
 
     @property
     def p_text(self) -> str:

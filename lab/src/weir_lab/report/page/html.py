@@ -16,7 +16,7 @@ import jinja2
 
 from weir_lab import __version__
 from weir_lab.errors import ReportError
-from weir_lab.report.page.arranging import Arranged, arrange, ordered
+from weir_lab.report.page.arranging import ERRORS, WORDS, Arranged, arrange, gathered, ordered
 from weir_lab.report.page.blocks import KNOWN_ERRORS, RUNS, Figure, Section, Table, Text, Value
 from weir_lab.report.page.charts import COLOURS, DASHES, axes_text, definitions, draw, legend_of, shared_reaches, swatch
 from weir_lab.report.page.complete import require_complete
@@ -54,6 +54,7 @@ def html_page(report: Report, data_folder: str = "") -> str:
         keep_trailing_newline=True,
     )
     template = resources.files("weir_lab.report.page").joinpath("templates/report.html.j2").read_text(encoding="utf-8")
+    report = gathered(report)
     # The page of a single sweep is short, and its blocks stand in the order in which they are read.
     arranged = [arrange(one) if report.summary else Arranged(evidence=one.blocks) for one in report.sections]
     numbers = _Numbers(arranged, data_folder)
@@ -62,11 +63,14 @@ def html_page(report: Report, data_folder: str = "") -> str:
     page = environment.from_string(template).render(
         report=report,
         reasons={one.name: _reasons(one) for one in report.sections},
+        concluded={one.name: _concluded(one) for one in report.sections},
         limiting=_html_table(report.limiting) if report.limiting is not None else "",
         sections=[(one, _Parts.of(parts, numbers)) for one, parts in zip(report.sections, arranged, strict=True)],
+        built=any(one.built for one in report.findings),
         verdicts=_VERDICTS,
         expected=_EXPECTED,
         wrong=_wrong(report),
+        errors=ERRORS,
         version=__version__,
         colours=COLOURS,
         dashes=DASHES,
@@ -81,6 +85,7 @@ def html_page(report: Report, data_folder: str = "") -> str:
 
 def markdown_page(report: Report) -> str:
     """The same without drawings: tables and sentences, figures as their captions and numbers."""
+    report = gathered(report)
     out = [f"# {report.title}", "", report.about, "", "## Summary", "", *(f"- {line}" for line in report.summary), ""]
     out += _markdown(report.limiting) if report.limiting is not None else []
     if report.limits:
@@ -99,10 +104,8 @@ def markdown_page(report: Report) -> str:
         out += [
             f"| {_md(one.claim)} | {one.verdict} | {one.p_text} | {_md(one.evidence)} |" for one in report.findings
         ] + [""]
-        wrong = [(section.title, table) for section, table in _wrong(report)]
-        if wrong:
-            counted = ", ".join(f"“{title}” ({len(table.rows)})" for title, table in wrong)
-            out += [f"Printed wrongly in the study, with what is right, in tables of these sections: {counted}.", ""]
+    if (wrong := _wrong(report)) is not None:
+        out += [f"{wrong.caption.removesuffix('.')}: a table near the end of this page ({len(wrong.rows)}).", ""]
     for section in report.sections:
         out += [f"## {section.title}", ""]
         if section.question:
@@ -172,14 +175,10 @@ def _said_once(page: str) -> str:
     return _CAPTION.sub(shorter, page)
 
 
-def _wrong(report: Report) -> list[tuple[Section, Table]]:
-    """Tables of what the study printed wrongly, with their sections."""
-    return [
-        (section, block)
-        for section in report.sections
-        for block in section.blocks
-        if isinstance(block, Table) and block.name.endswith(KNOWN_ERRORS)
-    ]
+def _wrong(report: Report) -> Table | None:
+    """What the study printed wrongly, of a report whose tables of it are `gathered` into one."""
+    tables = (block for section in report.sections for block in section.blocks if isinstance(block, Table))
+    return next((one for one in tables if one.name.endswith(KNOWN_ERRORS)), None)
 
 
 def _expectations(section: Section) -> list[str]:
@@ -245,25 +244,76 @@ class _Parts:
 
 
 def _reasons(section: Section) -> dict[str, str]:
-    """Why each expectation and conclusion has its verdict, by name; what the section or an earlier row says already is not said again."""
+    """Why each expectation and conclusion has its verdict, by name, as HTML; what an earlier row says already is not said again."""
     found, first = {}, {section.missing: ""}
     for one in (*(one for whose, _ in _EXPECTED for one in section.expected_by(whose)), *section.findings):
         earlier = first.setdefault(one.evidence, one.claim)
         again = f"The same as for “{earlier}”" if earlier else "See above."
         repeats = earlier != one.claim and len(again) < len(one.evidence)
         said = again if repeats else one.evidence
-        found[one.name] = said if said.endswith((".", "”")) else f"{said}."
+        found[one.name] = _reason(said if said.endswith((".", "”")) else f"{said}.")
     return found
+
+
+def _concluded(section: Section) -> dict[str, str]:
+    """By expectation the conclusions that are judged by the very same: they share its row. Empty text: in the same words."""
+    found: dict[str, str] = {}
+    for evidence in {one.evidence: None for one in section.findings}:
+        same = next((one for one in section.expectations if one.evidence == evidence), None)
+        if same is not None:
+            claims = [one.claim for one in section.findings if one.evidence == evidence and one.claim != same.claim]
+            found[same.name] = " ".join(claims)
+    return found
+
+
+# The limit that decides has no more words, and stands behind what was found.
+_LIMIT_WORDS_MAX = 10
+# Of a reason that is no longer, nothing opens on demand.
+_REASON_WORDS_MAX = 30
+
+
+def _reason(text: str) -> str:
+    """Why a verdict is what it is: what was found, and the limit that it is held against; the rest opens on demand."""
+    parts = _parts_of(text)
+    shown = 1 + (len(parts) > 1 and len(parts[1].split()) <= _LIMIT_WORDS_MAX)
+    if shown == len(parts) or len(text.split()) <= _REASON_WORDS_MAX:
+        return escape(text)
+    return _opening(f"{'; '.join(parts[:shown])}.", "; ".join(parts[shown:]))
+
+
+def _parts_of(reason: str) -> list[str]:
+    """What stands between semicolons; those in parentheses part nothing."""
+    parts, depth = [""], 0
+    for letter in reason:
+        depth += (letter == "(") - (letter == ")")
+        if letter == ";" and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [one.strip() for one in parts]
+
+
+def _opening(lead: str, rest: str) -> str:
+    """Words that are shown, and those behind them, which open on demand."""
+    if not rest.strip():
+        return escape(lead)
+    return f'{escape(lead)} <details class="rest"><summary>more</summary>{escape(rest.strip())}</details>'
 
 
 def _html(block: Block, numbers: _Numbers, *, folded: bool) -> str:
     """A block; tables open on demand where they are ``folded``, and wherever they are long."""
     if isinstance(block, Text):
-        points = "".join(f"<li>{escape(point)}</li>" for point in block.points)
+        leads = block.leads or block.points
+        points = "".join(
+            f"<li>{_opening(lead, point.removeprefix(lead))}</li>"
+            for point, lead in zip(block.points, leads, strict=True)
+        )
         if folded and points and block.text.endswith(":"):
             return f"<h3>{escape(block.text.removesuffix(':'))}</h3><ul>{points}</ul>"
         if block.folded:
-            return f'<details class="kept"><summary>{escape(block.text)}</summary><ul>{points}</ul></details>'
+            # On paper a note is not missed.
+            kept = "" if block.note else ' class="kept"'
+            return f"<details{kept}><summary>{escape(block.text)}</summary><ul>{points}</ul></details>"
         style = ' class="note"' if block.note else ""
         return f"<p{style}>{escape(block.text)}</p>" + (f"<ul>{points}</ul>" if points else "")
     if isinstance(block, Table):
@@ -271,7 +321,7 @@ def _html(block: Block, numbers: _Numbers, *, folded: bool) -> str:
         if not folded and not block.opens_on_demand:
             return inner
         # What words mean, and what a study printed wrongly, is wanted on paper, too.
-        kept = ' class="kept"' if block.name.endswith(("-words", KNOWN_ERRORS)) else ""
+        kept = ' class="kept"' if block.name.endswith((WORDS, KNOWN_ERRORS)) else ""
         return f"<details{kept}><summary>{escape(_first_sentence(block.caption))}</summary>{inner}</details>"
     return _figure(block, numbers(block), numbers.own_runs(block), numbers.data_folder)
 

@@ -30,7 +30,7 @@ from weir_lab.report.common import (
     with_tables,
 )
 from weir_lab.report.numbers.comparing import outside_of, response_of, throughput_of
-from weir_lab.report.numbers.maxima import listed
+from weir_lab.report.numbers.maxima import NOT_SHOWN, listed
 from weir_lab.report.numbers.readings import stage_s, stage_times
 from weir_lab.report.numbers.stations import bottleneck, link_bounds, tightest_of, usages
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
@@ -49,7 +49,7 @@ from weir_lab.report.printed_times import (
 from weir_lab.report.sections.comparisons.drawn import alike_text, deviations, printed_lines, proxy_percentiles
 from weir_lab.report.sections.comparisons.maxima import fewer_table, knee_of, knees_table, maxima_table, maximum_over
 from weir_lab.report.sections.comparisons.over_servers import crowd_points, crowd_table, spent_blocks, spent_points
-from weir_lab.report.sections.comparisons.plateaus import names_text, stops_of
+from weir_lab.report.sections.comparisons.plateaus import names_text, reached_table, stops_of
 from weir_lab.report.sections.comparisons.queued import moved_points, queue_grows, queued
 from weir_lab.report.sections.comparisons.summaries import study_tables
 from weir_lab.theory.histogram import MODE_BINS, MODE_SHARE, Histogram
@@ -91,7 +91,7 @@ def build(task: Task) -> list[Block]:
     if any(cell.settings.path is RequestPath.PROXY for one in own for cell in one.cells):
         figures += [_proxy_side(task, drawn_own), _queue_and_service(task, drawn_own), _queue_length(task, drawn_own)]
         figures += [_stages(task, drawn_own), stage_histograms(task, maximum_over(task, own))]
-    tables: list[Block | None] = [maxima_table(task, lines), *study_tables(task)]
+    tables: list[Block | None] = [reached_table(task), maxima_table(task, lines), *study_tables(task)]
     behind: list[Block | None] = [
         crowd_table(task, own),
         knees_table(task, own),
@@ -143,12 +143,7 @@ def summary(task: Task) -> str:
             f"some {wanted[0]:,} to {wanted[-1]:,} runs of each level in place of {runs} would tell in 4 of 5 such studies": None
         }
     courses = all(stop.maximum.course for stop in stops if not stop.maximum.shown)
-    whose = "these largest means" if len(more) > 1 else "this largest mean"
-    yet = (
-        f"whether throughput has stopped growing at {whose} is not known yet"
-        if courses
-        else "a largest mean is no maximum yet"
-    )
+    yet = f"{NOT_SHOWN} is not shown yet" if courses else "a largest mean is no maximum yet"
     # Behind the last series that it is about, and before those whose maximum is shown.
     parts[last:last] = [f"{yet}: {reason}" for reason in missing]
     return f"{task.spec.title}: {'; '.join(parts)}."

@@ -34,6 +34,7 @@ from weir_lab.report.sections.claims import (
     confirm_set,
     explained_of,
     judge_set,
+    verdicts_of,
     what_limits,
     with_expected,
 )
@@ -79,6 +80,10 @@ _RESULTS_MAX = 3
 _OURS = "Weir"
 _NOT = "does not hold"
 _VERDICTS = ("holds", _NOT, "cannot tell", "no data")
+# What these sections find stands in no other place of a page's head: not in its answer, and not in the table of what limits.
+_HEAD_KINDS = ("models", "hash")
+# Sentences of why the study found otherwise that a page shows at first.
+_DIFFERS_SHOWN = 2
 # Of conclusions that do not hold this number is named in the summary.
 _NAMED_MAX = 6
 
@@ -152,7 +157,7 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
     own = [one for (_, event), one in readings.items() if not event]
     with_event = [one for (_, event), one in readings.items() if event]
     system = system_section(own, study_set.lacks, study_set.added, with_event, study_set.built)
-    whole = (*([system] if system is not None else []), *(section for section, *_ in sections), terms_section())
+    whole = (*([system] if system is not None else []), *(section for section, *_ in sections))
     in_limits = {section.name for section, _, task in parts if task is not None and is_in_limits(task)}
     lines = {section.name: line for section, line in sections if line and section.name not in in_limits}
     if not any(section.runs for section in whole):
@@ -161,7 +166,7 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
         )
     tasks = [task for section, _, task in parts if task is not None and section.blocks]
     summary, others = _summary(study_set, whole, lines, results_of(tasks))
-    return Report(
+    report = Report(
         study_set.name,
         study_set.title,
         " ".join([study_set.about, *_scale_texts(own)]),
@@ -203,6 +208,7 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
             ),
         ),
     )
+    return replace(report, sections=(*whole, terms_section(report)))
 
 
 def _read(sources: Sources, file: str, *, event: bool) -> SweepReadings | None:
@@ -253,17 +259,16 @@ def _section(
     if errors is not None:
         blocks.append(errors)
     if spec.differs and blocks:
-        blocks.append(
-            Text(
-                f"Why {study_set.published} found otherwise, by its own numbers (nothing here measures it): {spec.differs}"
-            )
-        )
+        # Its first sentences name what the study held to limit; its numbers open on demand.
+        first = ". ".join(spec.differs.split(". ")[:_DIFFERS_SHOWN]).rstrip(".") + "."
+        title = f"Why {study_set.published} found otherwise, by its own numbers (nothing here measures it):"
+        blocks.append(Text(title, (spec.differs,), leads=(first,)))
     check = quota_check(study_set, task) if task is not None and blocks else None
     if check is not None:
         blocks.append(check.table)
     basis = basis_of([cell for sweep in sweeps for cell in sweep.cells], cell_name) if blocks else ""
     if basis:
-        blocks.append(Text(f"What the intervals rest on: {basis}.", note=True))
+        blocks.append(Text("What the intervals rest on", _basis_points(basis), note=True, folded=True))
     if task is not None and blocks and (stopped := stopped_text(task)):
         blocks.insert(0, Text(stopped))
     note = _note(sweeps + events)
@@ -300,6 +305,22 @@ def _section(
         line,
         task,
     )
+
+
+def _basis_points(basis: str) -> tuple[str, ...]:
+    """A point for each sentence; responses of which the same is said share one.
+
+    >>> _basis_points("8 runs of 2 cells. throughput: error 1 %. mean response time: error 1 %")
+    ('8 runs of 2 cells.', 'Throughput and mean response time: error 1 %.')
+    """
+    found: dict[str, list[str]] = {}
+    for one in basis.split(". "):
+        response, colon, said = one.partition(": ")
+        found.setdefault(said if colon else one, []).append(response if colon else "")
+    points = (
+        f"{' and '.join(responses)}: {said}." if any(responses) else f"{said}." for said, responses in found.items()
+    )
+    return tuple(f"{one[0].upper()}{one[1:]}" for one in points)
 
 
 def _judged(
@@ -347,7 +368,8 @@ def _judged(
                     findings=findings,
                     expectations=expectations,
                     blocks=(*section.blocks, *cost, *shown),
-                    conclusions=section.conclusions | {CHANGED + one.changed_text: one.verdict for one in own},
+                    conclusions=section.conclusions
+                    | {CHANGED + name: verdict for name, verdict in verdicts_of(own).items()},
                     runs=section.runs | {_key(sources, one): one.run_names for one in more},
                     left_out=section.left_out | {_key(sources, one): one.invalid_names for one in more if one.invalid},
                 ),
@@ -429,7 +451,7 @@ def _flag(sweep: SweepReadings) -> str:
 def _summary(
     study_set: StudySet, sections: tuple[Section, ...], lines: dict[str, str], results: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The answer, and what the sections found beside it."""
+    """The answer, and what else the page as a whole has found: what a section found beside it, the section says."""
     kinds = {spec.name: spec.kind for spec in study_set.sections}
     earlier: Counter[str] = Counter()
     rank: dict[str, tuple[int, int]] = {}
@@ -462,7 +484,7 @@ def _summary(
     kept = sorted(rank, key=lambda name: rank[name])[: max(0, _SUMMARY_MAX - len(first) - len(last))]
     others: tuple[str, ...] = (
         *results[_RESULTS_MAX:],
-        *(line for name, line in lines.items() if name not in kept),
+        *(line for name, line in lines.items() if name not in kept and kinds[name] in _HEAD_KINDS),
         *_expected_lines(sections),
     )
     return (*first, *(lines[name] for name in lines if name in kept), *last), others
@@ -567,7 +589,7 @@ def _gates_lines(sweeps: list[SweepReadings]) -> tuple[str, ...]:
     off = sorted({100.0 * one.study.gates.yardstick_off_max for one in sweeps if one.study.gates.yardstick_off_max})
     yardstick = (
         f", or the yardstick, a computation that is always the same, was more than {' or '.join(f'{one:g}' for one in off)} % off its "
-        "median of the study"
+        "usual time, which is that of the last attempts and of the same cell, so that machines of different speed both count"
         if off
         else ""
     )

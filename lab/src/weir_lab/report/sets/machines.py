@@ -1,6 +1,9 @@
 """On which machines a report's runs were made, how fast they were, and when: `machine_facts`, `speed_facts`, `machine_details`.
 
-`awake_limits` says what the testbed took of them.
+`awake_limits` says what the testbed took of them. `speed_blocks` and `speeds_text` say how fast the machine was in sweeps that a page holds
+against each other. A whole study is made in several nights, and a machine that is shared may be half as fast in one of them. Inside of a
+sweep blocks take that out. A trace has one run, and the price of a proxy may be taken between sweeps: there the page says by the yardstick
+what is the machine's.
 """
 
 from __future__ import annotations
@@ -10,16 +13,35 @@ import statistics
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from weir_lab.design import RequestPath, Role
+from weir_lab.report.common import level_value
 from weir_lab.report.numbers.comparing import throughput_of
 from weir_lab.report.numbers.maxima import listed
-from weir_lab.theory.units import count_text, number
+from weir_lab.report.oracles import read_table
+from weir_lab.report.page.blocks import Table, Text, Value, over
+from weir_lab.theory.units import count_text, number, rate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from weir_lab.report.common import Task
     from weir_lab.report.numbers.readings import CellReadings, Reading, SweepReadings
+    from weir_lab.report.page.blocks import Block, Entry
 
-__all__ = ["YARDSTICK", "awake_limits", "machine_details", "machine_facts", "period_ns", "speed_facts", "within_text"]
+    # Cells, each with its sweep.
+    Shown = Sequence[tuple[SweepReadings, CellReadings]]
+
+__all__ = [
+    "YARDSTICK",
+    "awake_limits",
+    "machine_details",
+    "machine_facts",
+    "period_ns",
+    "speed_blocks",
+    "speed_facts",
+    "speeds_text",
+    "within_text",
+]
 
 YARDSTICK = "yardstick"
 """The name of the fact about the machine's speed."""
@@ -143,3 +165,170 @@ def within_text(first_ns: int, last_ns: int) -> str:
     if minutes < 100.0:
         return f"{max(minutes, 1.0):.0f} minutes"
     return f"{minutes / 60.0:.1f} hours" if minutes < 36.0 * 60.0 else f"{minutes / 1440.0:.1f} days"
+
+
+# A cell that fills the machine slows the yardstick by up to a third (decision 36): what is more is another speed.
+_TIMES_MIN = 1.4
+# Kinds of sections that hold sweeps of different hours against each other.
+_KINDS = ("overhead", "trace")
+# With more writes than this more servers of a key are another load.
+_FEW_WRITES = 0.05
+# Sweeps on a slow machine that are named.
+_NAMED_MAX = 4
+
+
+def speed_blocks(task: Task, earlier: Sequence[Task]) -> list[Block]:
+    """Of traces and of the price of a proxy: the runs that are held against others, with what the yardstick took in each.
+
+    Nothing where the machine was about as fast in all of them. A trace is held against the sweeps of earlier sections, too.
+    """
+    if task.spec.kind not in _KINDS:
+        return []
+    before = earlier if task.spec.kind == "trace" else ()
+    sweeps = list({sweep.folder.name: sweep for one in (task, *before) for sweep in one.sweeps}.values())
+    took = _took(sweeps)
+    own = [took[sweep.folder.name] for sweep in task.sweeps if sweep.folder.name in took]
+    if not own or max(max(own) / min(took.values()), max(took.values()) / min(own)) < _TIMES_MIN:
+        return []
+    wanted = {_per_server(cell) for sweep in task.sweeps if len(sweep.cells) <= 2 for cell in sweep.cells}
+    shown = [(sweep, cell) for sweep in sweeps if sweep.folder.name in took for cell in _cells(sweep, wanted)]
+    said = (
+        f"{_said(took)}. Where CPUs or their quotas limit, a request takes longer and rates are lower by about as much: that is in every "
+        "change between these sweeps."
+    )
+    points = [said, *_but_copies(task, shown, took), *_by_chance(task, shown)]
+    return [
+        Text("How fast the machine was in what is held against each other:", tuple(points)),
+        _table(task, shown, took),
+    ]
+
+
+def speeds_text(tasks: Sequence[Task]) -> str:
+    """Of all sweeps of a page, where the machine was far from equally fast; empty where it was not, or nobody read the yardstick."""
+    took = _took(sweep for task in tasks for sweep in (*task.sweeps, *task.beside))
+    if len(took) < 2 or max(took.values()) < _TIMES_MIN * min(took.values()):
+        return ""
+    return (
+        f"{_said(took)}: where CPUs or their quotas limit, rates of these are not to be held against each other, and the slow are lower "
+        "by about as much."
+    )
+
+
+def _took(sweeps: Iterable[SweepReadings]) -> dict[str, float]:
+    """What the yardstick took in the median run, in µs, by the name of each sweep that read it."""
+    found = {
+        sweep.folder.name: [spent for cell in sweep.cells for spent in cell.of(lambda run: run.slowness_ns())]
+        for sweep in sweeps
+    }
+    return {name: statistics.median(spent) / 1e3 for name, spent in found.items() if spent}
+
+
+def _said(took: Mapping[str, float]) -> str:
+    """Slow sweeps by name, and between which ends the others lie."""
+    slow = sorted((name for name in took if took[name] >= _TIMES_MIN * min(took.values())), key=lambda one: -took[one])
+    rest = [took[name] for name in took if name not in slow]
+    named = [f"{number(took[name], 0)} µs in {name}" for name in slow[:_NAMED_MAX]]
+    if len(slow) > _NAMED_MAX:
+        left = [took[name] for name in slow[_NAMED_MAX:]]
+        named.append(f"{_ends_text(left)} in {len(left)} more")
+    return (
+        "The machine was not equally fast in all sweeps: the yardstick, a computation that is always the same, took "
+        f"{listed(named)}; in the {'other' if len(rest) == 1 else 'others'} {_ends_text(rest)}"
+    )
+
+
+def _ends_text(took: Sequence[float]) -> str:
+    low, high = number(min(took), 0), number(max(took), 0)
+    return f"{low} µs" if low == high else f"{low} to {high} µs"
+
+
+def _per_server(cell: CellReadings) -> float:
+    return cell.settings.clients / cell.settings.servers
+
+
+def _cells(sweep: SweepReadings, wanted: set[float]) -> list[CellReadings]:
+    """Of a sweep with one or two cells these; of a curve what has the clients per server that are ``wanted``, or else its largest mean."""
+    if len(sweep.cells) <= 2:
+        return list(sweep.cells)
+    alike = [cell for cell in sweep.cells if _per_server(cell) in wanted]
+    return alike if 0 < len(alike) <= 2 else [max(sweep.cells, key=lambda cell: cell.mean_throughput)]
+
+
+def _but_copies(task: Task, shown: Shown, took: Mapping[str, float]) -> list[str]:
+    """Cells of two sweeps of the section that differ in the servers of a key alone: with few writes they are read as one setting."""
+    found = []
+    own = [(sweep, cell) for sweep, cell in shown if sweep in task.sweeps]
+    for place, (sweep, cell) in enumerate(own):
+        for base, other in own[:place]:
+            alike = _but_replicas(cell) == _but_replicas(other) and cell.settings.replicas != other.settings.replicas
+            if base is sweep or not alike or cell.settings.write_ratio > _FEW_WRITES:
+                continue
+            rates = [
+                f"{rate(one.mean_throughput)} requests/s in {at.folder.name} (R = {one.settings.replicas})"
+                for at, one in ((base, other), (sweep, cell))
+            ]
+            times = [number(took[at.folder.name], 0) for at in (base, sweep)]
+            spent = [number(1e6 * sum(each) / len(each), 1) for each in map(_spent, (other, cell)) if each]
+            cpu = f", and a request {listed(spent)} µs of CPU time in the proxy" if len(spent) == 2 else ""
+            writes = f"{100.0 * cell.settings.write_ratio:g} % writes"
+            found.append(
+                f"{listed(rates)} differ in the servers of a key alone, with {writes}, and in the hour: the yardstick took "
+                f"{listed(times)} µs{cpu}."
+            )
+    return found
+
+
+def _but_replicas(cell: CellReadings) -> dict[str, object]:
+    return {name: value for name, value in cell.settings.model_dump(mode="json").items() if name != "replicas"}
+
+
+def _spent(cell: CellReadings) -> list[float]:
+    """CPU time of a request in the proxies; none where requests go directly."""
+    return cell.of(lambda run: run.cpu_s(Role.PROXY)) if cell.settings.path is RequestPath.PROXY else []
+
+
+def _by_chance(task: Task, shown: Shown) -> list[str]:
+    """Where a rate as measured has the digits of one that the study printed, though its machines had another speed."""
+    printed = [row for row in read_table("s2_overhead") if row["study"] == task.label and row["unit"] == "ops/s"]
+    digits = {rate(float(row[name])) for row in printed for name in ("baseline", "with_middleware")}
+    return [
+        f"That ours in {sweep.folder.name}, {rate(cell.mean_throughput)} requests/s as measured, has the digits of the printed value is "
+        f"chance: at the study's speed it is {rate(cell.mean_throughput / sweep.speed)} requests/s."
+        for sweep, cell in shown
+        if task.spec.kind == "overhead" and sweep.speed != 1.0 and rate(cell.mean_throughput) in digits
+    ]
+
+
+def _table(task: Task, shown: Shown, took: Mapping[str, float]) -> Table:
+    least = min(took.values())
+    rows: list[tuple[Entry, ...]] = []
+    for sweep, cell in shown:
+        name, proxied, spent = sweep.folder.name, cell.settings.path is RequestPath.PROXY, _spent(cell)
+        rows.append(
+            (
+                name,
+                "through the proxy" if proxied else "directly",
+                Value(cell.settings.clients),
+                Value(cell.settings.servers),
+                Value(cell.settings.replicas) if proxied else "–",
+                level_value(cell, throughput_of, digits=0),
+                Value(cell.mean_throughput / sweep.speed, digits=0),
+                over(spent, 1e6, digits=1) if spent else "–",
+                Value(took[name], digits=0),
+                Value(took[name] / least, digits=2),
+                Value(len(cell.runs)),
+            )
+        )
+    return Table(
+        f"{task.spec.name}-speeds",
+        "What is held against each other, by how fast the machine was: what the yardstick took in the median run of the sweep, and how "
+        "many times as long as in the fastest one here. Of a curve the level that has the clients per server of the others, or the one "
+        "with the largest mean.",
+        (
+            *("Sweep", "Way", "Clients", "Servers", "Servers of a key", "X (requests/s)"),
+            *("X at the study's speed (requests/s)", "Proxy CPU (µs per request)", "Yardstick (µs)"),
+            *("Times the fastest", "Runs"),
+        ),
+        tuple(rows),
+        folded=True,
+    )

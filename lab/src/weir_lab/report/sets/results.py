@@ -8,13 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weir_lab.report.common import cell_words, level_value
+from weir_lab.report.common import by_workload, cell_words, level_value, series_of
 from weir_lab.report.numbers.comparing import level_of, response_of, throughput_of
 from weir_lab.report.numbers.maxima import listed
 from weir_lab.report.page.blocks import Table, Text, Value
 from weir_lab.report.sections.claims.asked import HOLDS, THE_OTHER_WAY
-from weir_lab.report.sections.comparisons.maxima import but_clients
-from weir_lab.report.sections.comparisons.plateaus import ends_text, stops_of
+from weir_lab.report.sections.comparisons.maxima import but_clients, maximum_over
+from weir_lab.report.sections.comparisons.plateaus import Stop, ends_text, names_text, stops_of
+from weir_lab.report.sets.machines import speed_blocks, speeds_text
 from weir_lab.theory.units import count_text, rate
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from weir_lab.report.numbers.readings import CellReadings, Reading
     from weir_lab.report.page.blocks import Block, Entry, Finding
     from weir_lab.report.sections.claims import Explained
-    from weir_lab.report.sections.comparisons.plateaus import Stop
 
 __all__ = [
     "CHANGED",
@@ -47,6 +47,8 @@ _REPEATED = (*_RESULT_KINDS, "replication", "writes", "multigets", "effects")
 _GROUPS_MAX = 2
 # What a series of direct access is called.
 _DIRECTLY = "direct"
+# Of a series that has a plateau, and of one that has none yet.
+_STOPS = {True: "stop at", False: "reach"}
 # What nothing is known of, in a table.
 _NONE = "–"
 # Sections with cells of one run that are named.
@@ -95,15 +97,49 @@ class _Found:
 
 
 def results_of(tasks: Sequence[Task]) -> list[str]:
-    """A sentence for each workload, those with the most series first."""
-    by_workload: dict[str, list[_Found]] = {}
+    """A sentence for each workload, those with the most series first; then the event engine beside them, and how fast the machine was."""
+    of_each: dict[str, list[_Found]] = {}
     for task in tasks:
         if task.spec.kind in _RESULT_KINDS:
             for stop in stops_of(task):
                 found = _Found(task.spec.title, stop, 1.0 - task.margins.maximum / 100.0)
-                by_workload.setdefault(stop.workload, []).append(found)
-    ordered = sorted(by_workload, key=lambda name: -len(by_workload[name]))
-    return [_sentence(workload, by_workload[workload]) for workload in ordered]
+                of_each.setdefault(stop.workload, []).append(found)
+    ordered = sorted(of_each, key=lambda name: -len(of_each[name]))
+    sentences = [_sentence(workload, of_each[workload]) for workload in ordered]
+    return [*sentences, *filter(None, (_beside_text(tasks), speeds_text(tasks)))]
+
+
+def _beside_text(tasks: Sequence[Task]) -> str:
+    """What the event engine reaches in each section where it stands beside the study's own, and what that reaches at most.
+
+    ``With the event engine reads stop at 49,320 requests/s where the CPUs of this machine limit; the most with the split engine is 19,326
+    (16 readers, largest mean) in “Maximum throughput”.``
+    """
+    parts = []
+    for task in tasks:
+        events = (
+            [one for one in series_of(task) if one.event] if task.spec.kind in _RESULT_KINDS and task.beside else []
+        )
+        stops = stops_of(task) if events else []
+        for workload, group in by_workload(events).items():
+            own = [stop for stop in stops if stop.workload == workload]
+            if not own:
+                continue
+            beside = [Stop(workload, (one,), (maximum_over(task, [one]),), alone=True) for one in group]
+            event, most = (max(found, key=lambda stop: stop.ends[1]) for found in (beside, own))
+            subject = _subject(workload)
+            parts.append(
+                f"{subject[:1].lower()}{subject[1:]} {_STOPS[event.shown]} {ends_text(*event.ends)} requests/s {_where(event.limit.named)}"
+                f"{'' if event.shown else ' (largest mean)'}; the most with the {most.lead.cells[0].settings.engine} engine is "
+                f"{rate(most.ends[1])} ({_most_text(most)}) in “{task.spec.title}”"
+            )
+    return f"With the event engine {'; '.join(parts)}." if parts else ""
+
+
+def _most_text(stop: Stop) -> str:
+    """The series of a stop that has its largest throughput, and what is not decided."""
+    names = [one.name for one, at in zip(stop.series, stop.maxima, strict=True) if at.throughput == stop.ends[1]]
+    return f"{names_text(names)}{'' if stop.shown else ', largest mean'}"
 
 
 def _sentence(workload: str, found: Sequence[_Found]) -> str:
@@ -207,7 +243,9 @@ def _limits_row(title: str, one: Explained) -> tuple[Entry, ...]:
     station = one.usage.station if one.usage is not None else ""
     fullest = f", the fullest: {station}" if station else ""
     tried = [
-        at.short_beside(one.cell.settings.population) for at in one.tried if one.limits and at.more.changes == station
+        at.short_beside(one.cell.settings.population, over)
+        for at, over in zip(one.tried, one.over_plateau, strict=True)
+        if one.limits and at.more.changes == station
     ]
     return (
         title,
@@ -256,8 +294,9 @@ def again_blocks(task: Task, earlier: Sequence[Task]) -> list[Block]:
     """Cells of a section whose settings other sweeps of earlier sections have, too, or nearly so: for each a sentence and a table.
 
     One setting is one number to a reader, and sweeps of other hours have others: none is wrong, and the page says how far they differ.
+    Where the machine was far from equally fast, it says that, too (`speed_blocks`).
     """
-    return [*_same_blocks(task, earlier), *_near_blocks(task, earlier)]
+    return [*_same_blocks(task, earlier), *_near_blocks(task, earlier), *speed_blocks(task, earlier)]
 
 
 def _near_blocks(task: Task, earlier: Sequence[Task]) -> list[Block]:

@@ -13,6 +13,7 @@ from weir_lab.design import Engine, RequestPath
 from weir_lab.design.topology import tier_of
 from weir_lab.records.formats import STAGES
 from weir_lab.report.common import BARS_MEAN
+from weir_lab.report.page.arranging import WORDS
 from weir_lab.report.page.blocks import Figure, Section, Table, Text, Value, over
 from weir_lab.report.page.drawings.machines import STAMPS, Tier, system_of
 from weir_lab.report.sections.models.counted import burst_s
@@ -360,7 +361,7 @@ def _built(parts: Sequence[Built]) -> Table:
 
 
 def _words() -> Table:
-    """What is measured, in the words and letters of the page."""
+    """What is measured, in the words and letters of the page, which shows them with its other terms (`sets.terms`)."""
     rows = (
         ("system under test", "the proxies with their servers and the links between; clients make the load"),
         ("N, clients", "connections, each with one request under way: a closed system"),
@@ -379,4 +380,4 @@ def _words() -> Table:
         ),
         ("bars, interval of a mean alone", f"its 95 % interval over runs, {BARS_MEAN}"),
     )
-    return Table(f"{SYSTEM}-words", "Words and letters of this page.", ("Word", "Meaning"), rows, folded=True)
+    return Table(f"{SYSTEM}{WORDS}", "Words and letters of this page.", ("Word", "Meaning"), rows, folded=True)

@@ -1,11 +1,20 @@
-"""Terms that pages of whole studies use, each with what it means: `terms_section`. The navigation at the top of a page leads to it.
+"""Terms that a page of a whole study uses, each with what it means: `terms_section`. The navigation at the top of a page leads to it.
 
-What is measured has its words and letters beside the system (`sets.system`); here is what reports say of it.
+What is measured has its words and letters with the system (`sets.system`); here is what reports say of it. A page shows both in one table
+(`page.arranging.gathered`).
 """
 
 from __future__ import annotations
 
-from weir_lab.report.page.blocks import Section, Text
+import dataclasses
+import re
+from typing import TYPE_CHECKING, Any
+
+from weir_lab.report.page.arranging import WORDS
+from weir_lab.report.page.blocks import Figure, Finding, Report, Section, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["TERMS", "terms_section"]
 
@@ -111,19 +120,57 @@ _TERMS = (
     ("USL", "universal scalability law: throughput with a cost of waiting for others and one of agreeing with them"),
 )
 
+# What a page says where it uses a term, where that is not one of the words of the term itself: a share of CPU time is no importance.
+_SAID = {
+    "S1 to S5": ("S1", "S2", "S3", "S4", "S5"),
+    "flag": ("flag", "flagged"),
+    "modulo placement": ("modulo",),
+    "maximum": ("maximum", "maxima"),
+    "spike, burst": ("spike",),
+    "power": ("in 4 of 5 such studies",),
+    "2^k r design": ("2^k",),
+    "share, importance": ("importance", "share of the variation", "shares of the variation"),
+    "read: additive, on logarithms": ("read: additive", "read: on logarithms"),
+    "seen, held out": ("held out",),
+    "D, D_max, N*": ("D_max", "N*"),
+    "USL": ("USL", "universal scalability law"),
+}
+# Letters are no words: they have no plural, and are small or capital.
+_LETTERS_MAX = 2
+# What programs call a part of a report; no reader sees it.
+_UNSEEN = "name"
 
-def terms_section() -> Section:
-    """The last section of a page."""
-    return Section(
-        TERMS,
-        "Words and letters",
-        "",
-        "",
-        blocks=(
-            Text(
-                "What is measured (N, X, R and the stamps) is explained with the system; these are the other terms of this page.",
-                tuple(f"{term}: {meaning}." for term, meaning in _TERMS),
-                folded=True,
-            ),
-        ),
-    )
+
+def terms_section(report: Report) -> Section:
+    """The last section of a page, with the terms that the others use."""
+    page = "\n".join(_texts(report))
+    rows = tuple((term, meaning) for term, meaning in _TERMS if _is_used(term, page))
+    table = Table(f"{TERMS}{WORDS}", "Words and letters of this page.", ("Word", "Meaning"), rows, folded=True)
+    return Section(TERMS, "Words and letters", "", "", blocks=(table,))
+
+
+def _is_used(term: str, page: str) -> bool:
+    """Whether any of what stands for a term is there as whole words, one or several."""
+    return any(_found(said, page) for said in _SAID.get(term, tuple(term.split(", "))))
+
+
+def _found(said: str, page: str) -> bool:
+    if len(said) <= _LETTERS_MAX:
+        return re.search(rf"(?<!\w){re.escape(said)}(?!\w)", page) is not None
+    return re.search(rf"(?<!\w){re.escape(said)}(?:s|es)?(?!\w)", page, re.IGNORECASE) is not None
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text of a report that a page shows: of its head, sections, tables, and of the drawings and captions of its figures."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, tuple):
+        for one in value:
+            yield from _texts(one)
+    elif dataclasses.is_dataclass(value):
+        own = isinstance(value, Report | Section | Table | Figure | Finding)
+        for one in dataclasses.fields(value):
+            if not (own and one.name == _UNSEEN):
+                yield from _texts(getattr(value, one.name))
+        if isinstance(value, Finding) and value.p is not None:
+            yield "p"  # as its column is called

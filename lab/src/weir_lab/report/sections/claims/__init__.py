@@ -16,7 +16,7 @@ contrast, of one factor changed alone, against limits that stand in the set file
 ``why``         what limits a section, by two signs of it and by such runs
 """
 
-from weir_lab.report.sections.claims.confirming import Confirmed, Weighed, confirm_set
+from weir_lab.report.sections.claims.confirming import Confirmed, Weighed, confirm_set, verdicts_of
 from weir_lab.report.sections.claims.expected import with_expected
 from weir_lab.report.sections.claims.family import FAMILY_TEXT, RULES, Held, judge_set
 from weir_lab.report.sections.claims.signs import Explained
@@ -32,6 +32,7 @@ __all__ = [
     "confirm_set",
     "explained_of",
     "judge_set",
+    "verdicts_of",
     "what_limits",
     "why",
     "with_expected",

@@ -8,19 +8,20 @@ from the conclusions of the study, for these runs are ours.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weir_lab.design import RequestPath
-from weir_lab.report.common import OF_PROXIES, level_value, workload_name
+from weir_lab.design import RequestPath, Role
+from weir_lab.report.common import OF_PROXIES, cell_words, level_value, workload_name
 from weir_lab.report.numbers.comparing import throughput_of
 from weir_lab.report.numbers.maxima import listed, more_text
-from weir_lab.report.numbers.stations import links_off
+from weir_lab.report.numbers.stations import CPU_QUOTAS, links_off
 from weir_lab.report.page.blocks import Table, Value
 from weir_lab.report.sections.claims.asked import CANNOT_TELL, NO_DATA, all_cells, change_text, fewest
 from weir_lab.report.sections.claims.contrasts import Pair, ratio_over
 from weir_lab.theory.linear import Answer, Estimate, Within, judge_all
-from weir_lab.theory.units import count_text, rate, signed_percent
+from weir_lab.theory.units import count_text, number, rate, signed_percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,7 +39,11 @@ __all__ = [
     "Weighed",
     "confirm_set",
     "confirming_table",
+    "lost_more",
     "pairs_of",
+    "single_text",
+    "used_before",
+    "verdicts_of",
 ]
 
 CONFIRMED, NOT_CONFIRMED = "confirmed", "not confirmed"
@@ -49,6 +54,10 @@ _LIMITS = {CONFIRMED: "yes", NOT_CONFIRMED: "no"}
 _NAME = "-confirming"
 # The column of the station that limits the unchanged cell.
 _THERE, _NONE = "Limits there", "–"
+# A station of which half was tried, and from where on its use is called all of the time.
+_HALF, _ALL = 0.5, 0.995
+# That more than half is lost is said at this level, one-sided.
+_ALPHA = 0.025
 _TIERS = {"proxy CPU quotas": "proxy", "memcached CPU quotas": "server", "client CPU quotas": "client"}
 
 
@@ -65,7 +74,7 @@ class Weighed:
 class Confirmed:
     """What came of it: ``confirmed``, ``not confirmed``, ``cannot tell`` or ``no data``, and why.
 
-    ``pairs`` are unchanged and changed cells.
+    ``evidence`` is what changed, and ``basis`` the limit that decides, with the runs behind it; ``pairs`` are unchanged and changed cells.
     """
 
     more: More
@@ -74,14 +83,18 @@ class Confirmed:
     pairs: tuple[Pair, ...] = ()
     estimate: Estimate | None = None
     """The change of throughput on logarithms; None where it is not known."""
+    basis: str = ""
 
     @property
     def changed_text(self) -> str:
         """``twice the server uplinks``, ``half the proxy CPU quotas``."""
         return f"{self._times_text} the {self.more.changes}"
 
-    def short_beside(self, clients: int) -> str:
-        """``half: −50.0 %, confirmed``, for a table that names the station; with its clients where a row has others."""
+    def short_beside(self, clients: int, over_plateau: float | None = None) -> str:
+        """``half: −50.0 %, confirmed``, for a table that names the station; with its clients where a row has others.
+
+        ``over_plateau``: the change in percent against the plateau, where the unchanged level lies below it.
+        """
         if self.estimate is None:
             return f"{self._times_text} of it: {'too few runs to tell' if self.verdict == NO_DATA else self.verdict}"
         own = sorted({pair.base.settings.population for pair in self.pairs})
@@ -90,6 +103,11 @@ class Confirmed:
             if own and clients not in own
             else ""
         )
+        if over_plateau is not None:
+            return (
+                f"{self._times_text}{at}: {signed_percent(over_plateau)} % against the plateau ({_middle(self.estimate)} % against the "
+                f"same clients, who had fallen below it), {self.verdict}"
+            )
         return f"{self._times_text}{at}: {_middle(self.estimate)} %, {self.verdict}"
 
     @property
@@ -127,13 +145,26 @@ def confirm_set(changes: Sequence[Weighed]) -> list[Confirmed]:
         rates = [sum(cell.mean_throughput for cell in side) / len(one.pairs) for side in (cells[::2], cells[1::2])]
         evidence = (
             f"{_over_pairs(len(one.pairs))}throughput goes from {rate(rates[0])} to {rate(rates[1])} requests/s and changes by "
-            f"{change_text(one.estimate, answer.alpha)} ({signed_percent(change.more.percent)} % or beyond if it limits); interval of "
-            f"{100.0 * (1.0 - answer.alpha):.4g} %, {fewest(cells)} runs or more of each"
+            f"{change_text(one.estimate, answer.alpha)}"
+        )
+        basis = (
+            f"it limits from {signed_percent(change.more.percent)} % on, by an interval of {100.0 * (1.0 - answer.alpha):.4g} %, with "
+            f"{fewest(cells)} runs or more of each"
         )
         if answer.answer is Answer.CANNOT_TELL:
-            evidence += f"; {more_text(answer.times_more, fewest(cells))}"
-        evidence += _links_text(change, one.pairs)
-        found.append(Confirmed(change.more, _VERDICTS[answer.answer], evidence, one.pairs, one.estimate))
+            basis += f"; {more_text(answer.times_more, fewest(cells))}"
+        basis += _links_text(change, one.pairs)
+        found.append(Confirmed(change.more, _VERDICTS[answer.answer], evidence, one.pairs, one.estimate, basis))
+    return found
+
+
+def verdicts_of(confirmed: Sequence[Confirmed]) -> dict[str, str]:
+    """Each verdict by what was changed; where a section has the same change twice, with the cell at which it was made."""
+    counted = Counter(one.changed_text for one in confirmed)
+    found: dict[str, str] = {}
+    for one in confirmed:
+        at = f" ({cell_words(one.pairs[0].base)})" if counted[one.changed_text] > 1 and one.pairs else ""
+        found[one.changed_text + at] = one.verdict
     return found
 
 
@@ -221,6 +252,47 @@ def _also_differs(confirmed: Sequence[Confirmed]) -> str:
         f"from the machines; in the {'changed' if which == 'unchanged' else 'unchanged'} ones it did not."
         for which, names in found.items()
     )
+
+
+def single_text(one: Confirmed) -> str:
+    """``one of the two cells has a single run``; empty where all that are held against each other have more."""
+    single = [len(cell.runs) < 2 for pair in one.pairs for cell in (pair.base, pair.other)]
+    if not any(single):
+        return ""
+    if len(one.pairs) > 1:
+        return "some of the cells have a single run"
+    return "both cells have a single run" if all(single) else "one of the two cells has a single run"
+
+
+def used_before(one: Confirmed) -> str:
+    """How much a station was used of which half limits: a drop of 40 % is that of one which was used 83 % of the time."""
+    if one.verdict != CONFIRMED or one.more.times != _HALF or one.estimate is None:
+        return ""
+    share = 1.0 / (2.0 * math.exp(one.estimate.value))
+    if lost_more(one):
+        why = _dearer_text(one) or ", so a request takes more of it then, or another one slows down, too."
+        return f"A station that is used all of the time loses half with half of it; here more is lost{why}"
+    used = "all of the time" if share >= _ALL else f"{100.0 * share:.0f} % of the time"
+    return f"A station that is used all of the time loses half with half of it; this change is that of one that was used {used}."
+
+
+def lost_more(one: Confirmed) -> bool:
+    """Whether runs with half of a station show that more than half is lost, by the 95 % interval of that change alone."""
+    if one.verdict != CONFIRMED or one.more.times != _HALF or one.estimate is None:
+        return False
+    return Within(one.estimate, -math.inf, math.log(_HALF)).p_holds <= _ALPHA
+
+
+def _dearer_text(one: Confirmed) -> str:
+    """What a request takes of the proxies' CPU time before and with half of their quotas; empty for other stations."""
+    if one.more.changes != CPU_QUOTAS["proxy"]:
+        return ""
+    cells = ([pair.base for pair in one.pairs], [pair.other for pair in one.pairs])
+    spent = [[at for cell in side for at in cell.of(lambda run: run.cpu_s(Role.PROXY))] for side in cells]
+    if not all(spent):
+        return ""
+    before, after = (number(1e6 * sum(found) / len(found), 1) for found in spent)
+    return f": a request takes {before} µs of the proxies' CPU time, and {after} µs with half the quotas."
 
 
 def _middle(found: Estimate) -> str:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FAMILY_TEXT", "RULES", "Held", "judge_set"]
 
+# The rule that holds throughput against what links carry.
+_LIMITED_BY = "limited_by"
 FAMILY_TEXT = (
     "Each is judged by the interval of its own contrast, one factor changed alone, against limits that were fixed before the data, unless "
     "the head of this page says otherwise. The chance that any verdict on a conclusion is wrong is at most 5 % (Holm). The same "
@@ -106,7 +108,7 @@ def _judged(claim: Ruled, asked: Asked, found: Conclusion) -> Finding:
     evidence = f"{asked.evidence(alpha)}; intervals of {100.0 * (1.0 - alpha):.4g} %{why}"
     if found.answer is Answer.CANNOT_TELL and not asked.says_missing:
         evidence += f"; {more_text(found.times_more, asked.runs)}"
-    return Finding(claim.name, claim.text, found.answer.value, evidence, found.p)
+    return Finding(claim.name, claim.text, found.answer.value, evidence, found.p, built=claim.rule == _LIMITED_BY)
 
 
 def _level(asked: Asked, alpha: float) -> tuple[float, str]:

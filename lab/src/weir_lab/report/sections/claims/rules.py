@@ -15,6 +15,7 @@ rule                  the claim holds if
 ``most_variation``    the effect of ``term`` on ``response`` is larger than that of every other term
 ``effect_sign``       the effect of ``term`` on ``response`` has this ``sign``
 ``longest_stage``     at the maximum a request (of ``operation``, if given) is longer in ``stage`` than in every other
+``stage_share``       at the maximum ``stage`` takes more than ``share`` (0.5) of the time that a request (of ``operation``) is in the proxy
 ``sharding_pays``     split multi-gets are answered sooner than whole ones at every size from ``keys`` keys on, by more than ``percent`` (0)
 ``stable``            every trace (or that of ``file``) changes by less than ``percent`` from its beginning to its end
 ``has_spikes``        the trace of ``file`` has spikes (`find_spikes`), at least ``per_hour``; those in one burst count once
@@ -40,7 +41,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weir_lab.records.formats import STAGES
-from weir_lab.report.numbers.comparing import equal_speed, throughput_of
+from weir_lab.report.numbers.comparing import equal_speed, level_of, throughput_of
 from weir_lab.report.numbers.maxima import Maximum, listed, maximum_of
 from weir_lab.report.numbers.stations import Bound, tightest_of
 from weir_lab.report.page.blocks import Value
@@ -96,6 +97,8 @@ __all__ = ["RULES", "against_number"]
 
 # Nobody measures a trace of days, in which other things change.
 _TIMES_MAX = 10.0
+# An interval that is this many times as wide as that of a mean alone is explained, on logarithms.
+_WIDE = 5.0
 # Where a window has to be so far off its median to be a spike, no longer trace shows a usual one.
 _UNSTEADY = 0.5
 
@@ -150,26 +153,29 @@ def _asked_of_maximum(
         at_least=math.isinf(high),
         levels=tuple(Within(one, floor, high) for one in levels.values()),
     )
-    whole = f"{rate(against)}{f' requests/s, {by}' if by else ''}"
+    # What the number goes by is long, and stands behind the verdict's limit.
+    of_what, goes_by = (
+        (what, f"; that is {rate(against)} requests/s, {by}") if by else (f"{what} ({rate(against)})", "")
+    )
 
     def evidence(alpha: float) -> str:
         place = question.level_that_decides(alpha)
         if place is not None:
-            cell = list(levels)[place]
-            middle, *ends = (
-                100.0 * math.exp(min(one, 700.0))
-                for one in (
-                    question.levels[place].estimate.value,
-                    *question.levels[place].interval(alpha * OF_LEVELS / len(levels)),
-                )
-            )
+            level, wide = _level_texts(list(levels)[place], question, place, alpha)
             return (
-                f"throughput at {cell_words(cell)}, {rate(cell.mean_throughput)} requests/s, is {number(middle, 1)} % "
-                f"({number(ends[0], 1)} to {number(ends[1], 1)}) of {what} ({whole}), and the maximum is no less; it holds "
-                f"{_limits_text(low, high)}{'' if one_limit else ', and this one level above the upper limit decides'}"
+                f"{level} of {of_what}, and the maximum is no less; it holds {_limits_text(low, high)}"
+                f"{'' if one_limit else ', and this one level above the upper limit decides'}{goes_by}{wide}"
             )
         if ratio is None or not (maximum.shown or question.may_be_more):
-            return f"the maximum cannot be decided: {maximum.text}"
+            near = _may_decide(question, alpha)
+            if near is None:
+                return f"the maximum cannot be decided: {maximum.text}"
+            level, wide = _level_texts(list(levels)[near], question, near, alpha)
+            limit = 100.0 * math.exp(low if question.at_least else high)
+            return (
+                f"the maximum cannot be decided: {maximum.text}; {level} of {of_what}, and is not shown to lie above {limit:.3g} %"
+                f"{goes_by}{wide}"
+            )
         ends = [100.0 * math.exp(min(one, 700.0)) for one in (ratio.value, *question.interval(alpha))]
         shares = [number(one, 1) for one in ends]
         clients, found = (
@@ -182,11 +188,48 @@ def _asked_of_maximum(
         if not maximum.shown:
             whose = f"throughput at {clients}, {found} requests/s, which more clients may exceed,"
         return (
-            f"{whose} is {shares[0]} % ({shares[1]} to {shares[2]}) of {what} ({whole}); it holds "
-            f"{_limits_text(low, high)}{question.doubt(alpha)}"
+            f"{whose} is {shares[0]} % ({shares[1]} to {shares[2]}) of {of_what}; it holds "
+            f"{_limits_text(low, high)}{goes_by}{question.doubt(alpha)}"
         )
 
     return Asked((question,), evidence, fewest(maximum.cells or (maximum.cell,)), says_missing=not maximum.shown)
+
+
+def _may_decide(question: AtMaximum, alpha: float) -> int | None:
+    """The place of the level that is found above the limit, but not surely enough, where nothing is decided; None where none is."""
+    if not question.levels or min(question.p_holds, question.p_fails) <= alpha:
+        return None
+    above = [one.p_holds if question.at_least else one.p_fails for one in question.levels]
+    place = above.index(min(above))
+    level = question.levels[place]
+    return place if level.estimate.value > (level.low if question.at_least else level.high) else None
+
+
+def _level_texts(cell: CellReadings, question: AtMaximum, place: int, alpha: float) -> tuple[str, str]:
+    """What one level reaches, by the interval that judges it; and why that is so wide, where it is far wider than that of its mean alone.
+
+    A level is one of several that could have decided, so that its interval is for the choice of them. With few runs a long interval costs
+    much: where spreads of cells differ, its degrees of freedom are those of its own runs.
+    """
+    level = question.levels[place]
+    error = alpha * OF_LEVELS / len(question.levels)
+    middle, *ends = (100.0 * math.exp(min(one, 700.0)) for one in (level.estimate.value, *level.interval(error)))
+    found = (
+        f"throughput at {cell_words(cell)}, {rate(cell.mean_throughput)} requests/s, is {number(middle, 1)} % ({number(ends[0], 1)} to "
+        f"{number(ends[1], 1)})"
+    )
+    alone = level_of(cell, throughput_of)
+    if (
+        alone is None
+        or len(question.levels) < 2
+        or math.log(ends[1] / middle) < _WIDE * math.log(alone.high / alone.mean)
+    ):
+        return found, ""
+    freedom = count_text(round(level.estimate.freedom), "degree")
+    return found, (
+        f"; as one of {len(question.levels)} levels that could decide it has an interval of {100.0 * (1.0 - error):.6g} %, with "
+        f"{freedom} of freedom; its mean alone has {rate(alone.low)} to {rate(alone.high)} requests/s at 95 %"
+    )
 
 
 def _limits_text(low: float, high: float) -> str:
@@ -407,27 +450,88 @@ def _longest_stage(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> A
             significant(math.exp(min(one, 700.0)))
             for one in (ratios[other].value, *Within(ratios[other]).interval(alpha))
         ]
-        # A claim may name its own cell, which is where the study had its maximum.
-        place = f"({cell_words(on[0])}, mean of {count_text(len(on), 'level')})"
-        where = f"with {cell_words(on[0])}" if "clients" in claim.at and len(on) == 1 else f"at the maximum {place}"
         return (
-            f"{where} a request is {ends[0]} times ({ends[1]} to "
+            f"{_where(claim, on)} a request is {ends[0]} times ({ends[1]} to "
             f"{ends[2]}) as long in stage {stage} as in stage {other}{'' if decides else ', the next'}{_own_text(own, on, alpha)}"
         )
 
     return Asked(questions, evidence, fewest(on), says_missing=not maximum.shown)
 
 
-def _own_text(own: Estimate | None, cells: Sequence[CellReadings], alpha: float) -> str:
+def _stage_share(claim: Ruled, task: Task, cells: Sequence[CellReadings]) -> Asked | Known:
+    """The time in the stage over that in all others together, on logarithms: so the share is one of the whole time in the proxy."""
+    if not cells:
+        return Known(NO_DATA, "no cell has these settings")
+    maximum = maximum_of(cells, task.margins.maximum)
+    on, stage = list(maximum.cells or (maximum.cell,)), str(claim.args["stage"])
+    operation = str(claim.args["operation"]) if claim.args.get("operation") else None
+    odds = _stage_odds(stage, operation)
+    found = level_against_one(on, all_cells(task), odds)
+    if found is None:
+        return Known(NO_DATA, "the runs have no stages, or one run per cell")
+    share = float(claim.args.get("share", 0.5))
+
+    def evidence(alpha: float) -> str:
+        if not maximum.cells:
+            return f"the maximum cannot be decided: {maximum.text}"
+        middle, low, high = (_share_text(one) for one in (found.value, *Within(found).interval(alpha)))
+        own = _own_text(by_own_runs(on, all_cells(task), odds), on, alpha, _share_text, " %")
+        return (
+            f"{_where(claim, on)} stage {stage} takes {middle} % ({low} to {high}) of the time in the proxy; it holds from "
+            f"{100.0 * share:g} % on{own}"
+        )
+
+    question = AtMaximum(maximum, Within(found, math.log(share / (1.0 - share))))
+    return Asked((question,), evidence, fewest(on), says_missing=not maximum.shown)
+
+
+def _where(claim: Ruled, on: Sequence[CellReadings]) -> str:
+    """At the maximum; a claim may name its own cell, which is where the study had its maximum."""
+    if "clients" in claim.at and len(on) == 1:
+        return f"with {cell_words(on[0])}"
+    return f"at the maximum ({cell_words(on[0])}, mean of {count_text(len(on), 'level')})"
+
+
+def _share_text(odds: float) -> str:
+    """A part over the rest, on logarithms, as a share in percent.
+
+    >>> _share_text(0.0), _share_text(math.log(3.0)), _share_text(-800.0), _share_text(800.0)
+    ('50.0', '75.0', '0.0', '100.0')
+    """
+    return number(100.0 / (1.0 + math.exp(min(-odds, 700.0))), 1)
+
+
+def _times_text(ratio: float) -> str:
+    return significant(math.exp(min(ratio, 700.0)))
+
+
+def _own_text(
+    own: Estimate | None,
+    cells: Sequence[CellReadings],
+    alpha: float,
+    shown: Callable[[float], str] = _times_text,
+    unit: str = "",
+) -> str:
     """How long the interval would be by the runs of these cells alone; the ratio is that of each run in itself in any case."""
     if own is None:
         return ""
-    low, high = (significant(math.exp(min(end, 700.0))) for end in Within(own).interval(alpha))
+    low, high = (shown(end) for end in Within(own).interval(alpha))
     runs = count_text(sum(len(cell.runs) for cell in cells), "run")
     return (
         f"; that interval goes by the spread of all cells of the section, which is larger than the one there; by the {runs} there alone it "
-        f"would be {low} to {high}"
+        f"would be {low} to {high}{unit}"
     )
+
+
+def _stage_odds(stage: str, operation: str | None) -> Callable[[Reading], float | None]:
+    def of(run: Reading) -> float | None:
+        stages = run.stages_s(operation)
+        if stages is None:
+            return None
+        others = sum(stages.values()) - stages[stage]
+        return stages[stage] / others if others > 0.0 else None
+
+    return of
 
 
 def _stage_ratio(stage: str, other: str, operation: str | None) -> Callable[[Reading], float | None]:
@@ -578,6 +682,7 @@ RULES: dict[str, Callable[[Ruled, Task, Sequence[CellReadings]], Asked | Known]]
     "most_variation": _most_variation,
     "effect_sign": _effect_sign,
     "longest_stage": _longest_stage,
+    "stage_share": _stage_share,
     "sharding_pays": _sharding_pays,
     "stable": _stable,
     "has_spikes": _has_spikes,

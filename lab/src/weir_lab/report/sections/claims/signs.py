@@ -73,10 +73,14 @@ _ROLES = {"client": "client", "server": "servers", "network": "network", "proxy"
 
 @dataclass(frozen=True)
 class Sign:
-    """A second sign of what limits, independent of how much a station is used: as a sentence, and ``short`` for a table."""
+    """A second sign of what limits, independent of how much a station is used: as a sentence, and ``short`` for a table.
+
+    ``more`` is what else grows: with the last of the series, or in the other direction.
+    """
 
     text: str
     short: str
+    more: str = ""
 
 
 @dataclass(frozen=True)
@@ -154,6 +158,7 @@ class Outside:
 class Explained:
     """What is said of a place: ``text`` for the paragraph, and the values of which it is made, for the table of limits.
 
+    ``lead`` is what a page shows of it at first: what is full, the second sign, and what runs say in which that station was changed.
     ``usage`` is that of the station that limits, or of the fullest one where none is shown to (``limits`` is false then). ``tried`` are
     runs in which one station alone was changed, ``inside`` is what a series of the section itself says, and ``then`` the station that a
     fitted model has fullest with twice of this one. ``outside`` is None where its parts are not in the text. ``alike`` is a station that is
@@ -169,10 +174,13 @@ class Explained:
     inside: str
     then: str
     shown: bool
+    lead: str
     text: str
     outside: Outside | None = None
     sweep: SweepReadings | None = None
     alike: str = ""
+    over_plateau: tuple[float | None, ...] = ()
+    """Of each that was tried the change against the plateau, in percent, where the unchanged level lies below it."""
 
 
 def agreement(station: str, most: str, held: str) -> tuple[str, str]:

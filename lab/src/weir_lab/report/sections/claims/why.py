@@ -17,7 +17,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weir_lab.design import RequestPath, Role
+from weir_lab.design import RequestPath
 from weir_lab.design.whole.sets import DEFAULT_MARGINS
 from weir_lab.records.formats import STAGES
 from weir_lab.report.common import by_workload, cell_words, level_text, series_of, workload_name
@@ -27,7 +27,14 @@ from weir_lab.report.numbers.stations import BEFORE_PROXY, CPU_QUOTAS, FULL, Usa
 from weir_lab.report.page.arranging import WHY
 from weir_lab.report.page.blocks import Text
 from weir_lab.report.sections.claims.asked import NO_DATA
-from weir_lab.report.sections.claims.confirming import CONFIRMED, NOT_CONFIRMED, confirming_table
+from weir_lab.report.sections.claims.confirming import (
+    CONFIRMED,
+    NOT_CONFIRMED,
+    confirming_table,
+    lost_more,
+    single_text,
+    used_before,
+)
 from weir_lab.report.sections.claims.signs import (
     Explained,
     Sign,
@@ -40,7 +47,6 @@ from weir_lab.report.sections.claims.signs import (
 )
 from weir_lab.report.sections.comparisons.plateaus import stops_of
 from weir_lab.report.sections.models.twice import misses, sentence, twice_at
-from weir_lab.theory.linear import Within
 from weir_lab.theory.units import count_text, number, rate, signed_percent
 
 if TYPE_CHECKING:
@@ -81,10 +87,6 @@ _LITTLE = 1.1
 _NO_SIGN = "none"
 # What stands before the name of a station that bounds.
 _WHERE_FULL = ", where the "
-# A station of which half was tried, and from where on its use is called all of the time.
-_HALF, _ALL = 0.5, 0.995
-# That more than half is lost is said at this level, one-sided.
-_ALPHA = 0.025
 # A request takes less of a CPU quota where there is more of it (S1 with half of the proxy's): a bound by its use rests on that it does not.
 _AS_NOW = ", if a request takes as much CPU time then"
 
@@ -123,13 +125,19 @@ def explained_of(task: Task, confirmed: Sequence[Confirmed]) -> list[Explained]:
 def why(task: Task, confirmed: Sequence[Confirmed], explained: Sequence[Explained] | None = None) -> Text | None:
     """The paragraph, a point for each distinct plateau; None for kinds of sections in which nothing is said to limit."""
     found = explained_of(task, confirmed) if explained is None else explained
-    points = [one.text for one in found]
+    points = [(one.lead, one.text) for one in found]
     if task.spec.kind in KINDS:
         # What has no pair, for want of runs, is said once.
-        points += [_said(one) for one in confirmed if not any(one in other.tried for other in found)]
+        alone = [one for one in confirmed if not any(one in other.tried for other in found)]
+        points += [(said, _joined(said, _based(one))) for one in alone for said in (_said(one),)]
     sweeps = {id(one.sweep): one.sweep for one in found if one.outside is not None and one.sweep is not None}
-    points += [open_text(sweep.cells, sweep) for sweep in sweeps.values()]
-    return Text(WHY, tuple(points)) if points else None
+    # What would tell is said behind the first sentence.
+    open_ = [open_text(sweep.cells, sweep) for sweep in sweeps.values()]
+    points += [(f"{said.partition('. ')[0]}.", said) for said in open_]
+    if not points:
+        return None
+    leads, texts = zip(*points, strict=True)
+    return Text(WHY, texts, leads=leads)
 
 
 def what_limits(task: Task, confirmed: Sequence[Confirmed], explained: Sequence[Explained]) -> list[Block]:
@@ -225,13 +233,22 @@ def _twice_inside(stop: Stop, stops: Sequence[Stop]) -> tuple[str, str]:
             settings = maximum.cell.settings
             if getattr(settings, setting) == wanted and settings.model_dump(exclude=left_out) == alike:
                 said = f"The section's own {one.name}, twice as many, {_reached(stop, one, maximum)}."
-                return said, f"twice: {_gain(stop, maximum)} %, in the section itself"
+                same = _gain_alike(stop, one)
+                short = f"{same} % with the same clients" if same else f"{_gain(stop, maximum)} %"
+                return said, f"twice: {short}, in the section itself"
     return "", ""
 
 
 def _gain(stop: Stop, maximum: Maximum) -> str:
     """How far another maximum lies above that of a stop, in percent."""
     return signed_percent(100.0 * (maximum.throughput / stop.maximum.throughput - 1.0))
+
+
+def _gain_alike(stop: Stop, other: Series) -> str:
+    """How far another series lies above the lead of a stop with the same clients, in percent; empty where it has no such level."""
+    own = stop.maximum.cell
+    alike = next((cell for cell in other.cells if cell.settings.clients == own.settings.clients), None)
+    return "" if alike is None else signed_percent(100.0 * (alike.mean_throughput / own.mean_throughput - 1.0))
 
 
 def _reached(stop: Stop, other: Series, maximum: Maximum) -> str:
@@ -241,11 +258,9 @@ def _reached(stop: Stop, other: Series, maximum: Maximum) -> str:
     alike = next((cell for cell in other.cells if cell.settings.clients == clients), None)
     if alike is None or alike is maximum.cell:
         return f"reach {rate(maximum.throughput)} requests/s ({gain} %)"
-    own = stop.maximum.cell.mean_throughput
-    same = signed_percent(100.0 * (alike.mean_throughput / own - 1.0))
     return (
-        f"have {rate(alike.mean_throughput)} requests/s with the same clients ({same} %), and reach {rate(maximum.throughput)} with "
-        f"{maximum.cell.settings.clients} ({gain} %)"
+        f"have {rate(alike.mean_throughput)} requests/s with the same clients ({_gain_alike(stop, other)} %), and reach "
+        f"{rate(maximum.throughput)} with {maximum.cell.settings.clients} ({gain} %)"
     )
 
 
@@ -267,13 +282,20 @@ def _explained(
     sign = in_trace(cell, limit.station, _held_inside(cell)) if place.trace else _sign(place, limit.station)
     outside, full = outside_of_cell(cell, place.sweep), usage.station if usage is not None else ""
     named = place.name if place.trace else f"{place.name[:1].upper()}{place.name[1:]}"
-    said = [f"{named}{at} ({level}): {_limited(place, limit, stations, confirmed)}"]
-    said += [sign.text, outside.text(full) if outside is not None else ""]
+    lead = [f"{named}{at} ({level}): {_limited(place, limit, stations, confirmed)}", sign.text, place.twice]
+    lead += [_said(one, limit.station, place) for one in confirmed]
+    known = [one.more.changes for one in (*confirmed, *without)]
+    if not known and not place.twice:
+        lead.append("Not confirmed by a run of its own.")
+    elif limit.station and limit.station not in known and not place.twice:
+        lead.append(f"There is no run of its own with more or less of the {limit.station}.")
+    said = [_based(one, place) for one in confirmed]
+    said += [sign.more, outside.text(full) if outside is not None else ""]
     then = ""
     if limit.station:
         own = next(one for one in stations if one.station == limit.station)
         sent = _sent_by_clients(place, own)
-        dearer = any(one.more.changes == limit.station and _lost_more(one) for one in confirmed)
+        dearer = any(one.more.changes == limit.station and lost_more(one) for one in confirmed)
         bounded, bound = _twice(stations, limit.station, cell.mean_throughput, place.plateau, sent, dearer=dearer)
         said.append(bounded)
         near = place.trace or (place.line is not None and _range_of(place.line) < _APART)
@@ -281,13 +303,6 @@ def _explained(
         said.append(_modelled(modelled, bound, cell.mean_throughput, margins, by_station=_WHERE_FULL in bounded))
         if modelled is not None and _agrees(modelled, bound, cell.mean_throughput):
             then = "the same" if modelled.fullest_then == modelled.station else modelled.fullest_then
-    said.append(place.twice)
-    said += [_said(one, limit.station, place) for one in confirmed]
-    known = [one.more.changes for one in (*confirmed, *without)]
-    if not known and not place.twice:
-        said.append("Not confirmed by a run of its own.")
-    elif limit.station and limit.station not in known and not place.twice:
-        said.append(f"There is no run of its own with more or less of the {limit.station}.")
     return Explained(
         place.name,
         cell,
@@ -298,11 +313,18 @@ def _explained(
         place.twice_short,
         then,
         place.stop is None or place.stop.shown,
-        " ".join(one for one in said if one),
+        _joined(*lead),
+        _joined(*lead, *said),
         outside if outside is not None and outside.leaves(full) else None,
         place.sweep,
         limit.alike,
+        tuple(_over_plateau(one, place) for one in confirmed),
     )
+
+
+def _joined(*sentences: str) -> str:
+    """Those that say something, one behind the other."""
+    return " ".join(one for one in sentences if one)
 
 
 def _usage_of(limit: Limit, stations: Sequence[Usage], confirmed: Sequence[Confirmed]) -> Usage | None:
@@ -427,9 +449,9 @@ def _sign(place: _Place, station: str) -> Sign:
         return Sign(f"{grown}: nothing waits longer with more clients.", "nothing waits longer")
     share = f"{100.0 * parts[most] / total:.0f} %"
     agrees, short = agreement(station, most, _held_inside(last))
-    others = f"{_last_series(place, most)}{_both_ways(place, station)}" if short else ""
+    others = _joined(_last_series(place, most), _both_ways(place, station)) if short else ""
     return Sign(
-        f"{grown}, {share} of the growth {part_name(most)}{agrees}.{others}", f"{share} {part_name(most)}{short}"
+        f"{grown}, {share} of the growth {part_name(most)}{agrees}.", f"{share} {part_name(most)}{short}", others
     )
 
 
@@ -445,7 +467,7 @@ def _last_series(place: _Place, most: str) -> str:
         return ""
     shares = [f"{100.0 * parts[name] / total:.0f} %" for name in order]
     second = f", and {shares[1]} {part_name(order[1])}" if parts[order[1]] > 0.0 else ""
-    return f" With {last.name} {shares[0]} of what it grows by is {part_name(order[0])}{second}."
+    return f"With {last.name} {shares[0]} of what it grows by is {part_name(order[0])}{second}."
 
 
 def _both_ways(place: _Place, station: str) -> str:
@@ -459,7 +481,7 @@ def _both_ways(place: _Place, station: str) -> str:
     if backend <= 0.0 or abs(outside / backend - 1.0) > _ALIKE:
         return ""
     return (
-        f" With {count_text(last.settings.clients, 'client')} stage backend takes {number(1e3 * backend, 1)} ms and the way outside "
+        f"With {count_text(last.settings.clients, 'client')} stage backend takes {number(1e3 * backend, 1)} ms and the way outside "
         f"{number(1e3 * outside, 1)} ms: replies to clients leave by the same links as what goes to servers, and wait about as long."
     )
 
@@ -599,7 +621,7 @@ def _left_out(own: Usage) -> str:
 
 
 def _said(one: Confirmed, station: str = "", place: _Place | None = None) -> str:
-    """What a confirming run measured, against the station that was found full and against its plateau."""
+    """What a confirming run measured, against the station that was found full."""
     another = bool(station) and station != one.more.changes
     levels = {pair.base.settings.clients for pair in one.pairs}
     at = (
@@ -608,7 +630,7 @@ def _said(one: Confirmed, station: str = "", place: _Place | None = None) -> str
         else ""
     )
     if one.verdict == NO_DATA:
-        single = _single_text(one)
+        single = single_text(one)
         if single:
             return f"Runs with {one.changed_text} exist, but {single}, so they decide nothing."
         return f"Not confirmed by a run of its own with {one.changed_text}: {one.evidence}."
@@ -616,63 +638,34 @@ def _said(one: Confirmed, station: str = "", place: _Place | None = None) -> str
     if another and one.verdict == NOT_CONFIRMED:
         return f"As expected where the {station} limit, {tried} change less{at} than they would if they limited: {one.evidence}."
     other = f" (this is another station than the {station})" if another else ""
-    return (
-        f"Runs with {tried}{at}{other}: {one.verdict}; {one.evidence}.{_used_before(one)}{_against_plateau(one, place)}"
-    )
+    return f"Runs with {tried}{at}{other}: {one.verdict}; {one.evidence}."
 
 
-def _single_text(one: Confirmed) -> str:
-    """``one of the two cells has a single run``; empty where all that are held against each other have more."""
-    single = [len(cell.runs) < 2 for pair in one.pairs for cell in (pair.base, pair.other)]
-    if not any(single):
-        return ""
-    if len(one.pairs) > 1:
-        return "some of the cells have a single run"
-    return "both cells have a single run" if all(single) else "one of the two cells has a single run"
+def _based(one: Confirmed, place: _Place | None = None) -> str:
+    """What the verdict on a confirming run rests on, and what else its change says: how full the station was, and of the plateau."""
+    basis = f"Of the runs with {one.changed_text}{one.levels_text}: {one.basis}." if one.basis else ""
+    return _joined(basis, used_before(one), _against_plateau(one, place))
 
 
-def _used_before(one: Confirmed) -> str:
-    """How much a station was used of which half limits: a drop of 40 % is that of one which was used 83 % of the time."""
-    if one.verdict != CONFIRMED or one.more.times != _HALF or one.estimate is None:
-        return ""
-    share = 1.0 / (2.0 * math.exp(one.estimate.value))
-    if _lost_more(one):
-        why = _dearer_text(one) or ", so a request takes more of it then, or another one slows down, too."
-        return f" A station that is used all of the time loses half with half of it; here more is lost{why}"
-    used = "all of the time" if share >= _ALL else f"{100.0 * share:.0f} % of the time"
-    return f" A station that is used all of the time loses half with half of it; this change is that of one that was used {used}."
-
-
-def _lost_more(one: Confirmed) -> bool:
-    """Whether runs with half of a station show that more than half is lost, by the 95 % interval of that change alone."""
-    if one.verdict != CONFIRMED or one.more.times != _HALF or one.estimate is None:
-        return False
-    return Within(one.estimate, -math.inf, math.log(_HALF)).p_holds <= _ALPHA
-
-
-def _dearer_text(one: Confirmed) -> str:
-    """What a request takes of the proxies' CPU time before and with half of their quotas; empty for other stations."""
-    if one.more.changes != CPU_QUOTAS["proxy"]:
-        return ""
-    cells = ([pair.base for pair in one.pairs], [pair.other for pair in one.pairs])
-    spent = [[at for cell in side for at in cell.of(lambda run: run.cpu_s(Role.PROXY))] for side in cells]
-    if not all(spent):
-        return ""
-    before, after = (number(1e6 * sum(found) / len(found), 1) for found in spent)
-    return f": a request takes {before} µs of the proxies' CPU time, and {after} µs with half the quotas."
+def _over_plateau(one: Confirmed, place: _Place | None) -> float | None:
+    """The change against the plateau in percent, where the unchanged level has fallen below it; else None."""
+    if place is None or place.stop is None or place.plateau is None or len(one.pairs) != 1:
+        return None
+    (pair,) = one.pairs
+    fallen = [cell for at in place.stop.maxima for cell in at.beyond]
+    if pair.base not in fallen or pair.base.mean_throughput >= place.plateau:
+        return None
+    return 100.0 * (pair.other.mean_throughput / place.plateau - 1.0)
 
 
 def _against_plateau(one: Confirmed, place: _Place | None) -> str:
     """Where the unchanged level has fallen below the plateau, the change against the plateau."""
-    if place is None or place.stop is None or place.plateau is None or len(one.pairs) != 1:
+    gain = _over_plateau(one, place)
+    if gain is None or place is None or place.plateau is None:
         return ""
-    (pair,) = one.pairs
-    fallen = [cell for at in place.stop.maxima for cell in at.beyond]
-    if pair.base not in fallen or pair.base.mean_throughput >= place.plateau:
-        return ""
-    below = number(100.0 * (1.0 - pair.base.mean_throughput / place.plateau), 1)
-    gain = signed_percent(100.0 * (pair.other.mean_throughput / place.plateau - 1.0))
+    base = one.pairs[0].base
+    below = number(100.0 * (1.0 - base.mean_throughput / place.plateau), 1)
     return (
-        f" The unchanged level at {count_text(pair.base.settings.clients, 'client')} lies {below} % below the plateau of "
-        f"{rate(place.plateau)}; against that the change is {gain} %."
+        f"The unchanged level at {count_text(base.settings.clients, 'client')} lies {below} % below the plateau of {rate(place.plateau)}; "
+        f"against that the change is {signed_percent(gain)} %."
     )

@@ -22,7 +22,7 @@ from weir_lab.report.common import (
     with_tables,
 )
 from weir_lab.report.numbers.comparing import cell_key, changes_between, equal_speed, response_of, throughput_of
-from weir_lab.report.numbers.maxima import listed, maximum_of
+from weir_lab.report.numbers.maxima import NOT_SHOWN, listed, maximum_of
 from weir_lab.report.numbers.readings import Reading
 from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Panel
@@ -202,8 +202,8 @@ def _points(task: Task, lines: Sequence[Series], fit: LogModel | None) -> list[s
         ]
         # Why a largest mean is no maximum is said once, where it is the same for all.
         courses = all(found.course for found in maxima.values() if not found.shown)
-        yet = "No plateau is shown yet" if courses else "A largest mean is no maximum yet"
-        why_not = f". {yet}: {reasons.pop()}" if once else ""
+        yet = f"{NOT_SHOWN} is not shown yet" if courses else "a largest mean is no maximum yet"
+        why_not = f". {yet[:1].upper()}{yet[1:]}: {reasons.pop()}" if once else ""
         points.append(f"{workload.capitalize()}: {'; '.join(parts)}{why_not}.")
     points += _hops(lines) + _spent_points(lines)
     reported: dict[tuple[str, str, str], list[str]] = {}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from weir_lab.report.numbers.stations import Bound
     from weir_lab.report.page.blocks import Entry
 
-__all__ = ["but_clients", "fewer_table", "knee_of", "knees_table", "maxima_table", "maximum_over"]
+__all__ = ["against_printed", "but_clients", "fewer_table", "knee_of", "knees_table", "maxima_table", "maximum_over"]
 
 # What a level of clients is made of.
 _OF_CLIENTS = {"clients", "clients_per_thread", "client_machines", "client_threads"}
@@ -117,7 +117,9 @@ def maxima_table(task: Task, lines: Sequence[Series]) -> Table:
         for place, found in enumerate(printed):
             if place:
                 # What was measured stands once; further printed values of the same settings stand below it.
-                rows.append(_further(one, cell.settings.clients, found, _against(maximum, speed, found, bound), speed))
+                rows.append(
+                    _further(one, cell.settings.clients, found, against_printed(maximum, speed, found, bound), speed)
+                )
                 continue
             rows.append(
                 (
@@ -129,7 +131,7 @@ def maxima_table(task: Task, lines: Sequence[Series]) -> Table:
                     bound.text if bound else "no links here",
                     Value(100 * maximum.throughput / bound.requests_per_s, digits=1) if bound else "–",
                     Value(found.throughput, digits=0) if found else "–",
-                    _against(maximum, speed, found, bound),
+                    against_printed(maximum, speed, found, bound),
                     found.where if found else "–",
                     _shown(maximum),
                     *(
@@ -167,6 +169,7 @@ def maxima_table(task: Task, lines: Sequence[Series]) -> Table:
             *(("X at the study's speed (requests/s)", "R at the study's speed (ms)") if speed != 1.0 else ()),
         ),
         tuple(rows),
+        folded=True,
     )
 
 
@@ -176,7 +179,7 @@ def _further(one: Series, clients: int, found: Printed | None, against: Entry, s
     return (*ours, *printed, "", *(("", "") if speed != 1.0 else ()))
 
 
-def _against(maximum: Maximum, speed: float, printed: Printed | None, link: Bound | None) -> Entry:
+def against_printed(maximum: Maximum, speed: float, printed: Printed | None, link: Bound | None) -> Entry:
     """Ours at the study's speed against what was printed, where the same thing limits: a link that is full in both."""
     if printed is None or link is None:
         return "–"

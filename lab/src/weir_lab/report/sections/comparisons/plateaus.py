@@ -1,5 +1,7 @@
 """Series that stop at the same throughput at the same station: one `Stop` for each distinct plateau of a workload. `stops_of`.
 
+`reached_table` has a row for each, and is the table that a section shows first.
+
 Sentences, the summary and the paragraph of what limits speak of stops, so that they say what the table of maxima has, series by series.
 """
 
@@ -10,10 +12,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weir_lab.report.common import by_workload, series_of
+from weir_lab.report.common import by_workload, level_value, series_of
+from weir_lab.report.numbers.comparing import response_of, throughput_of
 from weir_lab.report.numbers.maxima import listed
-from weir_lab.report.numbers.stations import bottleneck, usages
-from weir_lab.report.sections.comparisons.maxima import maximum_over
+from weir_lab.report.numbers.stations import bottleneck, tightest_of, usages
+from weir_lab.report.page.blocks import Table, Value
+from weir_lab.report.sections.comparisons.drawn import printed_of
+from weir_lab.report.sections.comparisons.maxima import against_printed, maximum_over
 from weir_lab.theory.units import rate
 
 if TYPE_CHECKING:
@@ -22,11 +27,14 @@ if TYPE_CHECKING:
     from weir_lab.report.common import Series, Task
     from weir_lab.report.numbers.maxima import Maximum
     from weir_lab.report.numbers.stations import Limit
+    from weir_lab.report.page.blocks import Entry
 
-__all__ = ["Stop", "ends_text", "names_text", "stops_of"]
+__all__ = ["Stop", "ends_text", "names_text", "reached_table", "stops_of"]
 
 # More names than this are counted.
 _NAMED_MAX = 5
+# What stands where nothing was printed.
+_NONE = "–"
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +118,76 @@ def stops_of(task: Task, over: str = "clients") -> list[Stop]:
                 Stop(workload, tuple(one for one, _ in ordered), tuple(one for _, one in ordered), len(stops) == 1)
             )
     return found
+
+
+def reached_table(task: Task) -> Table | None:
+    """What the series of a section reach, a row for each that differ; beside it what the study printed. None without series.
+
+    Of a series with several printed values the first stands here. The table of maxima has all, each with where it was printed.
+    """
+    speed = task.first.speed
+    stops = [(one.workload, one) for one in stops_of(task)]
+    rows = [row for workload, stop in stops for row in _reached_rows(task, workload, stop)]
+    beside = [one for one in series_of(task) if one.event]
+    rows += [
+        row
+        for one in beside
+        for row in _reached_rows(
+            task, one.workload, Stop(one.workload, (one,), (maximum_over(task, [one]),), alone=True)
+        )
+    ]
+    if not rows:
+        return None
+    printed = any(row[-2] != _NONE for row in rows)
+    scaled = speed != 1.0
+    # Without printed values there is nothing to hold ours against.
+    kept = [row if printed else row[:-2] for row in rows]
+    return Table(
+        f"{task.spec.name}-reached",
+        f"What is reached: the plateau, with its 95 % interval, and the fewest clients that reach it, with their mean response time R. "
+        "Series that differ by less than the margin of a plateau and have one limit share a row, by the one with the fewest clients. "
+        "Where no plateau is shown, the largest mean stands here, which is too large by chance."
+        f"{' Ours is held against the printed value where the same link is full in both.' if printed and task.first.links_built else ''}",
+        (
+            *("Workload", "Series", "Clients", "X (requests/s)", "R there (ms)", "Limits"),
+            *(("X at the study's speed (requests/s)",) if scaled else ()),
+            *(("Printed X", "Ours against it (%)") if printed else ()),
+        ),
+        tuple(kept),
+    )
+
+
+def _reached_rows(task: Task, workload: str, stop: Stop) -> list[tuple[Entry, ...]]:
+    """A row for the series of a stop that have the same printed value."""
+    speed = task.first.speed
+    groups: dict[tuple[Entry, Entry], list[str]] = {}
+    for series, maximum in zip(stop.series, stop.maxima, strict=True):
+        groups.setdefault(_printed_beside(task, series, maximum), []).append(series.name)
+    maximum = stop.maximum
+    cell = maximum.cell
+    return [
+        (
+            workload,
+            f"{names_text(names)}{'' if stop.shown else ', largest mean'}",
+            Value(cell.settings.clients),
+            Value.of(maximum.value, 0) if maximum.value else level_value(cell, throughput_of, digits=0),
+            level_value(cell, response_of, 1e3),
+            stop.limit.named if stop.limit.station else "none is full",
+            *((Value(maximum.throughput / speed, digits=0),) if speed != 1.0 else ()),
+            *beside,
+        )
+        for beside, names in groups.items()
+    ]
+
+
+def _printed_beside(task: Task, series: Series, maximum: Maximum) -> tuple[Entry, Entry]:
+    """What the study printed for a series, and how ours lies against it."""
+    cell = maximum.cell
+    found = next((one for one in printed_of(task) if not series.event and one.fits(cell)), None)
+    if found is None:
+        return _NONE, _NONE
+    bound = tightest_of(cell, series.sweep.study.topology.built_links) if series.sweep.links_built else None
+    return Value(found.throughput, digits=0), against_printed(maximum, task.first.speed, found, bound)
 
 
 def _limit(series: Series, maximum: Maximum) -> Limit:

@@ -18,26 +18,42 @@ if TYPE_CHECKING:
 
     from weir_lab.report.sets.stories.reading import Part, Whole
 
-__all__ = ["ABOVE", "BELOW", "NO_RATIO", "SAME", "Maximum", "MaximumPair", "pair_curves", "pair_maxima", "speed_of"]
+__all__ = [
+    "ABOVE",
+    "BELOW",
+    "NO_RATIO",
+    "SAME",
+    "SERIES_MAX",
+    "Maximum",
+    "MaximumPair",
+    "pair_curves",
+    "pair_maxima",
+    "speed_of",
+]
 
 ABOVE, BELOW, SAME, NO_RATIO = "above", "below", "no difference shown", "not compared"
+SERIES_MAX = 5
+"""Of each study in a figure."""
 
 _COLUMNS = ("Workload", "Series", "Clients", "X (requests/s)", "Maximum", "X at the study's speed (requests/s)")
 _LEVEL = 0.95
-_SERIES_MAX = 5
 # How reports name runs with an engine that is not the study's own.
 _BESIDE = "event engine"
 
 
 @dataclass(frozen=True)
 class Maximum:
-    """Of one series: throughput in requests/s at the study's speed; ``shown`` where the data tell that it is the maximum."""
+    """Of one series: throughput in requests/s at the study's speed; ``shown`` where the data tell that it is the maximum.
+
+    ``station`` is full there; empty where none is.
+    """
 
     workload: str
     series: str
     clients: int
     throughput: Interval
     shown: bool
+    station: str = ""
 
 
 @dataclass(frozen=True)
@@ -130,7 +146,8 @@ def pair_maxima(one: Whole, other: Whole) -> list[MaximumPair]:
 def pair_curves(one: Whole, other: Whole) -> dict[str, tuple[str, list[Panel]]]:
     """Throughput over clients of both on one axis, a panel per workload: by the name of the section, with its title.
 
-    Series that both have, at most five; of the study's own engine, where there is none, the one with the largest throughput of each.
+    Series that both have, at most `SERIES_MAX` of each; of the study's own engine, where there is none, the one with the largest
+    throughput of each.
     """
     found: dict[str, tuple[str, list[Panel]]] = {}
     for part, beside in _both(one, other):
@@ -183,7 +200,12 @@ def _maxima(whole: Whole, part: Part) -> list[Maximum]:
         mean = float(value["value"])
         interval = Interval(mean, float(value.get("low", mean)), float(value.get("high", mean)), 1, _LEVEL)
         found[workload, series] = Maximum(
-            workload, series, int(clients["value"]), interval.scaled(1.0 / speed), how.startswith("shown")
+            workload,
+            series,
+            int(clients["value"]),
+            interval.scaled(1.0 / speed),
+            how.startswith("shown"),
+            part.station_of(workload, series),
         )
     return list(found.values())
 
@@ -203,7 +225,7 @@ def _panel(title: str, drawn: Sequence[Mapping[str, Any]], sides: Sequence[_Side
     series = [{line["name"]: line for line in panel["lines"] if line["kind"] == "line"} for panel in drawn]
     if not all(series):
         return None
-    shared = _shared(*series)[-_SERIES_MAX:]
+    shared = _shared(*series)[-SERIES_MAX:]
     lines = []
     for place, (side, own) in enumerate(zip(sides, series, strict=True)):
         chosen = list(shared)

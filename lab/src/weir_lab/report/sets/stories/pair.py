@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weir_lab.errors import ReportError
 from weir_lab.records.places import AWAKE_TOOK_TIME
+from weir_lab.report.numbers.stations import CPU_QUOTAS
 from weir_lab.report.page.blocks import TRUST, Figure, Report, Section, Table, Text, Value
 from weir_lab.report.sets.machines import YARDSTICK
-from weir_lab.report.sets.stories.maxima import ABOVE, BELOW, NO_RATIO, SAME, pair_curves, pair_maxima, speed_of
+from weir_lab.report.sets.stories.maxima import (
+    ABOVE,
+    BELOW,
+    NO_RATIO,
+    SAME,
+    SERIES_MAX,
+    pair_curves,
+    pair_maxima,
+    speed_of,
+)
 from weir_lab.report.sets.stories.pairing import (
     ALIKE,
     IN_ONE,
@@ -34,11 +44,15 @@ if TYPE_CHECKING:
     from weir_lab.report.sets.stories.maxima import Maximum, MaximumPair
     from weir_lab.report.sets.stories.pairing import Question
     from weir_lab.report.sets.stories.reading import Whole
+    from weir_lab.theory.stats import Interval
 
 __all__ = ["pair_report"]
 
 # Machines whose yardsticks differ by less are taken as equally fast.
 _SPEEDS_ALIKE = 1.1
+# How the names of links end, among stations.
+_LINKS = "uplinks"
+_PROXY_QUOTAS = CPU_QUOTAS["proxy"]
 _ALIKE = "Levels and margins are each study's own: where the sentence has none, its report has them."
 # What stands in the last column, and what it means.
 _APART = {
@@ -47,6 +61,25 @@ _APART = {
     OTHER_LEVELS: "“other levels”: the same claim about other levels or settings, so that both verdicts may be right",
     OTHER_QUESTION: "“other questions”: different claims about the same, which need not contradict each other",
 }
+
+
+@dataclass(frozen=True)
+class _PerCpu:
+    """Two maxima that the CPU quota of a proxy limits, each over the CPUs that it may use in its study."""
+
+    pair: MaximumPair
+    one: Interval
+    other: Interval
+
+    @property
+    def times(self) -> float:
+        """The other's over the first's, of means: what may be a largest mean has no interval of a ratio."""
+        return self.other.mean / self.one.mean
+
+    @property
+    def times_whole(self) -> float:
+        """The same of throughput as it is."""
+        return self.pair.other.throughput.mean / self.pair.one.throughput.mean
 
 
 def pair_report(one: Whole, other: Whole) -> Report:
@@ -128,12 +161,82 @@ def _answer(one: Whole, other: Whole, questions: Sequence[Question], maxima: Seq
         found.append(f"{len(own)} {noun} of {other.label}{whose}: {_counts_text(counted, named)}.")
         apart = [pair for pair in own if pair.verdict in (ABOVE, BELOW)]
         if apart:
-            slow = _slowed(one, other)
-            why = f": the runs of {slow} lost CPU time to the testbed, as “{TRUST}” says" if slow else ""
-            if faster := _faster(one, other):
-                why += f"{', and' if why else ':'} the machine of {faster[0]} was {number(faster[2], 2)} times as fast"
-            found[-1] += f" The largest difference: {_ratio_text(one, other, max(apart, key=_distance))}{why}."
+            largest = max(apart, key=_distance)
+            found[-1] += f" The largest difference: {_ratio_text(one, other, largest)}{_why_text(one, other, largest)}."
+        found += _per_cpu_text(one, other, _per_cpu(one, other, maxima))
     return found
+
+
+def _why_text(one: Whole, other: Whole, pair: MaximumPair) -> str:
+    """What slowed the lower one of two maxima, or made the higher one faster; empty where nothing goes this way.
+
+    Nor where a link is full in both: then CPU time decides nothing.
+    """
+    if all(at.station.endswith(_LINKS) for at in (pair.one, pair.other)):
+        return ""
+    lower, higher = (one, other) if pair.verdict == ABOVE else (other, one)
+    reasons = []
+    if _slowed(one, other) == lower.label:
+        reasons.append(f"the runs of {lower.label} lost CPU time to the testbed, as “{TRUST}” says")
+    faster = _faster(one, other)
+    if faster is not None and faster[0] == higher.label:
+        reasons.append(f"the machine of {higher.label} was {number(faster[2], 2)} times as fast")
+    return f": {', and '.join(reasons)}" if reasons else ""
+
+
+def _per_cpu(one: Whole, other: Whole, maxima: Sequence[MaximumPair]) -> list[_PerCpu]:
+    """Of the studies' own engine, where their quotas differ: such a quota decides throughput, and was chosen."""
+    mine, its = one.proxy_cpus, other.proxy_cpus
+    if mine is None or its is None or mine == its or not (one.one_proxy and other.one_proxy):
+        return []
+    return [
+        _PerCpu(pair, pair.one.throughput.scaled(1.0 / mine), pair.other.throughput.scaled(1.0 / its))
+        for pair in maxima
+        if not pair.beside and pair.one.station == pair.other.station == _PROXY_QUOTAS
+    ]
+
+
+def _per_cpu_text(one: Whole, other: Whole, found: Sequence[_PerCpu]) -> list[str]:
+    """What is left of the difference where it is brought to one quota, of the series with the most; none where nothing is there."""
+    if not found:
+        return []
+    most = max(found, key=lambda at: max(at.pair.one.throughput.mean, at.pair.other.throughput.mean))
+    series = _series_text(most.pair)
+    return [
+        f"For each CPU that its proxy may use {other.label} has {number(most.times, 2)} times the throughput of {one.label}, by means, and "
+        f"{number(most.times_whole, 2)} times in all ({most.pair.section}, {most.pair.one.workload}, {series}): the quotas limit both, and "
+        "were chosen."
+    ]
+
+
+def _per_cpu_table(one: Whole, other: Whole, found: Sequence[_PerCpu]) -> Table:
+    rows: list[tuple[Entry, ...]] = [
+        (
+            f"{at.pair.section}: {at.pair.one.workload}",
+            _series_text(at.pair),
+            Value.of(at.one, 0),
+            Value.of(at.other, 0),
+            Value(at.times, digits=2),
+            Value(at.times_whole, digits=2),
+        )
+        for at in found
+    ]
+    return Table(
+        "pair-per-cpu",
+        "The same maxima for each CPU that a proxy may use at the study's speed, where its CPU quota limits both: throughput over "
+        f"{one.proxy_cpus:g} CPUs of {one.label} and over {other.proxy_cpus:g} of {other.label}. Ratios are those of means, in which the "
+        "speed of the machines of both studies still is.",
+        (
+            *("Where", "Series", f"{one.label}: X per CPU (requests/s)", f"{other.label}: X per CPU (requests/s)"),
+            *(f"{other.label} over {one.label}, per CPU", f"{other.label} over {one.label}, in all"),
+        ),
+        tuple(rows),
+    )
+
+
+def _series_text(pair: MaximumPair) -> str:
+    """The name of the series, or both names where each study has its own."""
+    return pair.one.series if pair.matched else f"{pair.one.series}; {pair.other.series}"
 
 
 def _not_the_same(differing: int, asked: int, noun: str, *, further: bool) -> str:
@@ -273,6 +376,8 @@ def _compared(one: Whole, other: Whole, maxima: Sequence[MaximumPair]) -> list[B
     )
     caption = f"Maxima of both, and {other.label} over {one.label}: of each workload the series in which either study has most. {text}"
     blocks: list[Block] = [_maxima_table("pair-maxima", caption, one, other, shown)]
+    if per_cpu := _per_cpu(one, other, maxima):
+        blocks.append(_per_cpu_table(one, other, per_cpu))
     if others:
         caption = f"Maxima of the other series that both have. {text}"
         blocks.append(replace(_maxima_table("pair-maxima-others", caption, one, other, others), folded=True))
@@ -280,7 +385,8 @@ def _compared(one: Whole, other: Whole, maxima: Sequence[MaximumPair]) -> list[B
         Figure(
             f"pair-throughput-{name}",
             f"{title}: throughput over clients, {one.label} and {other.label}",
-            "Means of single levels with their own 95 % intervals, at the studies' speed. Series that both have, at most five of them.",
+            "Means of single levels with their own 95 % intervals, at the studies' speed. Series that both have, or else the largest of "
+            f"each: at most {SERIES_MAX} of each study.",
             tuple(panels),
         )
         for name, (title, panels) in pair_curves(one, other).items()
@@ -329,7 +435,7 @@ def _maximum_row(pair: MaximumPair) -> tuple[Entry, ...]:
     ratio = pair.ratio
     return (
         f"{pair.section}: {pair.one.workload}",
-        pair.one.series if pair.matched else f"{pair.one.series}; {pair.other.series}",
+        _series_text(pair),
         pair.one.clients,
         _throughput(pair.one),
         pair.other.clients,

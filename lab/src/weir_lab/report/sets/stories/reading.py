@@ -68,6 +68,11 @@ class Part:
         places = {column: place for place, column in enumerate(found["columns"])}
         return [tuple(row[places[one]] if one in places else None for one in columns) for row in found["rows"]]
 
+    def station_of(self, workload: str, series: str) -> str:
+        """What is full where a series has its maximum; empty where nothing is, or nothing here says so."""
+        found = self.conclusions.get(f"{_BOTTLENECK}{workload}, {series}", "")
+        return "" if found == _NONE else found
+
     def figure(self, name: str) -> Mapping[str, Any] | None:
         """A figure of this section."""
         return self.blocks.get(f"{self.name}-{name}")
@@ -88,6 +93,8 @@ class Whole:
     parts: tuple[Part, ...]
     proxy_cpus: float | None = None
     """How many CPUs a proxy of the study has at most, by its study files; `None` where they limit none."""
+    one_proxy: bool = False
+    """Whether no sweep has more proxies than one, so that the quota of one is that of all."""
 
     @property
     def label(self) -> str:
@@ -192,6 +199,7 @@ def _is_twin(file: Path) -> bool:
 
 
 def _whole(path: Path, pages: Path, twin: Mapping[str, Any]) -> Whole:
+    system = next((_part(section) for section in twin["sections"] if section["name"] == SYSTEM), None)
     return Whole(
         path,
         pages / f"{twin['name']}.html",
@@ -202,7 +210,8 @@ def _whole(path: Path, pages: Path, twin: Mapping[str, Any]) -> Whole:
         tuple(twin["summary"]),
         tuple((str(name), str(value)) for name, value in twin["facts"]),
         tuple(_part(section) for section in twin["sections"] if section["name"] not in (SYSTEM, TERMS)),
-        _proxy_cpus(next((_part(section) for section in twin["sections"] if section["name"] == SYSTEM), None)),
+        _proxy_cpus(system),
+        _one_proxy(system),
     )
 
 
@@ -211,6 +220,12 @@ def _proxy_cpus(system: Part | None) -> float | None:
     rows = system.rows("machines", ("Tier", "Study: CPUs")) if system is not None else []
     found = [float(cpus["value"]) for tier, cpus in rows if tier == "proxy" and isinstance(cpus, dict)]
     return max(found, default=None)
+
+
+def _one_proxy(system: Part | None) -> bool:
+    """By the column of the table of sweeps, which has a dash where requests go directly."""
+    found = {str(proxies) for (proxies,) in system.rows("layouts", ("Proxies",))} if system is not None else set()
+    return "1" in found and found <= {"1", "–"}
 
 
 def _part(section: Mapping[str, Any]) -> Part:

@@ -33,7 +33,11 @@ _COUNTS = "Of "
 # What a summary's sentence about all sections says (`results_of`), and the question that it answers.
 _STOPS = re.compile(r"^[^:]* (stop at|reach) .* requests/s.*? where ")
 _SECTIONS = re.compile(r" \(“[^()]*\)")
-STOPS_ASKED = "How many requests per second are answered at most, and what limits them?"
+# The upper end of each throughput that such a sentence has.
+_RATES = re.compile(r"([\d,]+) requests/s")
+STOPS_ASKED = "Where does throughput stop growing with the clients, and what limits it there?"
+# What a verb of it becomes where others reach more.
+_OFTEN = {"stop at": "stop most often at", "reach": "most often reach"}
 _VERBS = {
     "holds": ("holds", "hold"),
     "does not hold": ("does not hold", "do not hold"),
@@ -109,8 +113,17 @@ def _clauses(whole: Whole) -> list[str]:
 
 
 def _first_clause(sentence: str) -> str:
-    """Up to the first semicolon or full stop, without the sections that it is from."""
-    return re.split(r"; |(?<=[^.]\.) ", _SECTIONS.sub("", sentence), maxsplit=1)[0].rstrip(".") + "."
+    """Up to the first semicolon or full stop, without the sections that it is from.
+
+    What most sections show stands first in a sentence about all of them. Where others reach more, the clause alone would be read as the
+    most that is answered, so it says that it is what is found most often.
+    """
+    whole = _SECTIONS.sub("", sentence)
+    first = re.split(r"; |(?<=[^.]\.) ", whole, maxsplit=1)[0].rstrip(".") + "."
+    rates = [float(one.replace(",", "")) for one in _RATES.findall(whole)]
+    if not _STOPS.search(first) or not rates or max(rates) == rates[0]:
+        return first
+    return re.sub(r" (stop at|reach) ", lambda verb: f" {_OFTEN[verb[1]]} ", first, count=1)
 
 
 def _lines(clauses: Sequence[str]) -> int:
