@@ -133,7 +133,7 @@ def test_the_section_says_what_the_study_files_and_the_testbed_say(tmp_path: Pat
     assert layouts["t-direct"][3:6] == ("–", "–", "–")
     assert layouts["t-full"][4:6] == ("pool", "8 to 64")
     machines = {(row[0], row[-1]): row for row in tables["system-machines"].rows}
-    assert machines["server", "t-direct, t-full"][1] == machines["server", "t-direct, t-full"][4]
+    assert machines["server", "all"][1] == machines["server", "all"][4]
     assert [row[1] for row in tables["system-stamps"].rows] == list(STAMPS)
     assert system_section([]) is None
 

@@ -28,8 +28,10 @@ FIGURES_OPEN_MAX = 3
 _DATA = "-data"
 # Of a section that has shares of the variation the cells that they come from stand open, too, if they are few.
 _CELLS = "-by-cell"
-# Figures that answer most questions of such a section, by the last part of their name; then those that come first.
-_FIRST = ("throughput", "response", "stages")
+# Figures that answer most questions of a section over clients, by the last part of their name. There the response time is N / X, and is
+# drawn on demand; so are residuals anywhere. Of other sections the figures that come first stay open.
+_FIRST = ("throughput", "stages")
+_RESIDUALS = "-residuals-"
 # By the last part of its name, what stands below the paragraph that says what limits: runs that confirm it, and the CPU time of a request.
 _BELOW_WHY = ("-confirming", "-proxy-cpu", "-proxy-cpu-cells")
 
@@ -146,6 +148,6 @@ def _main_table(blocks: Sequence[Block]) -> list[Block]:
 
 def _chosen(section: str, figures: Sequence[Figure]) -> list[Block]:
     """The figures that stay open."""
-    rank = {f"{section}-{ending}": place for place, ending in enumerate(_FIRST)}
-    ordered = sorted(figures, key=lambda one: rank.get(one.name, len(rank)))
-    return [*ordered[:FIGURES_OPEN_MAX]]
+    named = {one.name: one for one in figures}
+    first = [named[name] for name in (f"{section}-{ending}" for ending in _FIRST) if name in named]
+    return [*(first or [one for one in figures if _RESIDUALS not in one.name])[:FIGURES_OPEN_MAX]]

@@ -19,7 +19,6 @@ from weir_lab.report.common import (
     by_workload,
     cell_words,
     figure,
-    level_text,
     level_value,
     line_over,
     mark_of,
@@ -270,8 +269,8 @@ def _placed(cell: CellReadings, percent: float) -> list[tuple[int, float]]:
 
 
 def _rate_of_change(task: Task, lines: Sequence[Series]) -> Figure | None:
-    """dR/dN between neighbouring levels: flat from where each further client only waits (S3's rule)."""
-    if lines[0].over != "clients":
+    """dR/dN between neighbouring levels: flat from where each further client only waits (S3's rule). Where the study drew it, too."""
+    if lines[0].over != "clients" or "slope" not in task.spec.redraws:
         return None
     panels = []
     for workload, group in by_workload(lines).items():
@@ -536,20 +535,17 @@ def _sentences(task: Task, lines: Sequence[Series]) -> list[Text]:
 
 
 def _stop_sentence(stop: Stop) -> str:
-    """Where some series stop: their maxima as the table has them, the lead's time and knee, and what limits."""
+    """Where some series stop: their maxima as the first table has them, the knee, and what limits; the time there the table has."""
     maximum, lead = stop.maximum, stop.lead
     links = lead.sweep.study.topology.built_links if lead.sweep.links_built else None
     grows = {queue_grows(one) for one in stop.series}
     limit = bottleneck(usages(maximum.cell, links), queue_grows=grows.pop() if len(grows) == 1 else None)
-    time = f"a mean response time of {level_text(maximum.cell, response_of, 1e3)} ms there"
     whose = f" ({_whose(stop)})"
-    if len(stop.series) > 1:
-        time += f" with {lead.name}"
     if not stop.shown:
         why_not = f" {maximum.yet_text[:1].upper()}{maximum.yet_text[1:]}: {maximum.why_not}{_single(stop)}."
-        return f"{stop.workload.capitalize()}: {maximum.largest_text}{whose}, with {time}.{why_not} {limit.short}"
+        return f"{stop.workload.capitalize()}: {maximum.largest_text}{whose}.{why_not} {limit.short}"
     reached = maximum.text if len(stop.series) == 1 else f"{stop.rate_text} {_first(stop)}"
-    parts = [f"{stop.workload.capitalize()}: {'' if maximum.lone else 'maximum '}{reached}{whose}, with {time}."]
+    parts = [f"{stop.workload.capitalize()}: {'' if maximum.lone else 'maximum '}{reached}{whose}."]
     knees = {one.knee_text for one in stop.maxima if one.shown}
     if len(knees) == 1 and not maximum.lone:
         (knee,) = knees

@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 __all__ = ["Sources", "assemble", "facts_of"]
 
 # Results of each workload, what else was found, and how many conclusions hold.
-_SUMMARY_MAX = 5
+_SUMMARY_MAX = 6
 _RESULTS_MAX = 3
 # Whose design a file of ours has.
 _OURS = "Weir"

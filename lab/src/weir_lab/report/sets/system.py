@@ -306,10 +306,22 @@ def _machines(sweeps: Mapping[str, SweepReadings]) -> Table:
             *("Study: link (Mbit/s)", "Study: delay (ms)", "Study: CPUs", "Speed", "Sweeps"),
         ),
         tuple(
-            (*row, ", ".join(names))
+            (*row, _sweeps_text(names, [one for other, own in found.items() if other[0] == row[0] for one in own]))
             for row, names in sorted(found.items(), key=lambda item: _TIERS.index(str(item[0][0])))
         ),
     )
+
+
+def _sweeps_text(names: Sequence[str], every: Sequence[str]) -> str:
+    """Sweeps by name; of all that have machines of this tier those that are missing, where these are fewer.
+
+    >>> _sweeps_text(["a", "b", "c"], ["a", "b", "c", "d"]), _sweeps_text(["d"], ["a", "b", "c", "d"]), _sweeps_text(["a"], ["a"])
+    ('all but d', 'd', 'all')
+    """
+    missing = [one for one in every if one not in names]
+    if not missing:
+        return "all"
+    return f"all but {', '.join(missing)}" if len(missing) + 1 < len(names) else ", ".join(names)
 
 
 def _assumed_links(sweeps: Mapping[str, SweepReadings]) -> str:

@@ -161,9 +161,9 @@ def _reached_rows(task: Task, workload: str, stop: Stop) -> list[tuple[Entry, ..
     """A row for the series of a stop that have the same printed value."""
     speed = task.first.speed
     groups: dict[tuple[Entry, Entry], list[str]] = {}
-    for series, maximum in zip(stop.series, stop.maxima, strict=True):
-        groups.setdefault(_printed_beside(task, series, maximum), []).append(series.name)
     maximum = stop.maximum
+    for series in stop.series:
+        groups.setdefault(_printed_beside(task, series, maximum), []).append(series.name)
     cell = maximum.cell
     return [
         (
@@ -181,9 +181,10 @@ def _reached_rows(task: Task, workload: str, stop: Stop) -> list[tuple[Entry, ..
 
 
 def _printed_beside(task: Task, series: Series, maximum: Maximum) -> tuple[Entry, Entry]:
-    """What the study printed for a series, and how ours lies against it."""
+    """What the study printed for a series, and how the maximum of its row lies against it."""
     cell = maximum.cell
-    found = next((one for one in printed_of(task) if not series.event and one.fits(cell)), None)
+    fitting = (one for one in printed_of(task) if not series.event and one.fits(maximum_over(task, [series]).cell))
+    found = next(fitting, None)
     if found is None:
         return _NONE, _NONE
     bound = tightest_of(cell, series.sweep.study.topology.built_links) if series.sweep.links_built else None

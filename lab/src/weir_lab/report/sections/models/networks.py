@@ -297,6 +297,15 @@ def _here(
     return _mean_value(AT_ONE_SPEED, cell, value, scale, digits)
 
 
+def _mark(cell: CellReadings, value: Callable[[Reading], float | None], scale: float) -> Mark | None:
+    """A level at one speed of the machine, which is what the fit saw; where runs do not tell that, as they were."""
+    found = AT_ONE_SPEED.level(cell, value)
+    if found is None:
+        return mark(cell, cell.settings.population, value, scale)
+    at = found.scaled(scale)
+    return Mark(float(cell.settings.population), at.mean, at.low, at.high, count_text(len(cell.runs), "run"))
+
+
 def _as_measured(
     cell: CellReadings, value: Callable[[Reading], float | None], scale: float = 1.0, digits: int | None = None
 ) -> Entry:
@@ -411,8 +420,8 @@ def figures(task: Task, fits: Sequence[LayoutFit]) -> list[Figure]:
         panels = [_panel(fit, value, scale, label, of) for fit in fitted]
         cells = [one.cell for fit in fitted for one in fit.predictions]
         text = (
-            "Marks: measured. Lines: the fitted networks of queues (dashed where a panel has a single series), which saw every second cell "
-            f"of clients and workers. {method(cells)}"
+            "Marks: measured, at one speed of the machine like the fit. Lines: the fitted networks of queues (dashed where a panel has a "
+            f"single series), which saw every second cell of clients and workers. {method(cells)}"
         )
         made = figure(task, f"networks-{name}", f"Networks of queues against measured: {title.lower()}", panels, text)
         found += [made] if made is not None else []
@@ -441,7 +450,7 @@ def _panel(
         look = LOOKS[place % len(LOOKS)]
         name = fit.layout.line_name(workers)
         dash = _DASHED if len(fit.layout.workers) == 1 else look.dash
-        marks = [found for cell in cells if (found := mark(cell, cell.settings.population, value, scale)) is not None]
+        marks = [found for cell in cells if (found := _mark(cell, value, scale)) is not None]
         # What was measured is not joined: its line would lie on that of the model.
         lines.append(Line(name, tuple(marks), look, "points"))
         predicted = [one for one in fit.predictions if one.workers == workers]

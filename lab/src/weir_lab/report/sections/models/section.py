@@ -66,7 +66,12 @@ def build(task: Task) -> list[Block]:
         printed_networks(task, fits),
     ]
     return [
-        Text("What the models say:", tuple(said)),
+        # The verdict above has the counts, so these open on demand.
+        Text(
+            "What the models say:",
+            tuple(said),
+            leads=tuple(one.partition(": of ")[0] if one == whole else one for one in said),
+        ),
         *notes(fits),
         *with_tables(drawn),
         *[one for one in (*after, *tables) if one is not None],
