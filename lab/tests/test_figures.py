@@ -25,6 +25,7 @@ from weir_lab.report.page.charts import (
     Look,
     Mark,
     Panel,
+    _log_ticks,
     draw,
     shared_reaches,
 )
@@ -397,3 +398,10 @@ def test_an_interval_that_its_mark_hides_is_not_drawn() -> None:
     assert whisker(10.0, 20.0, 25.5, ends_below=False) == "M7 20h6m-3 0v5.5"
     assert whisker(10.0, 20.0, 21.0) != ""
     assert whisker(10.0, 20.0, 20.9) == ""
+
+
+def test_a_logarithmic_axis_of_less_than_a_decade_has_ticks_to_read_a_value_by() -> None:
+    """The CPU time of a request, 17 to 42 µs, had a single tick at 20."""
+    assert _log_ticks(17.0, 42.0) == [20.0, 30.0, 40.0]
+    assert _log_ticks(1.0, 90.0) == [1.0, 2.0, 5.0, 10.0, 20.0, 50.0]
+    assert _log_ticks(1.0, 9000.0) == [1.0, 10.0, 100.0, 1000.0]

@@ -16,7 +16,7 @@ import pytest
 from synthetic_whole import Truth, write_whole
 from weir_lab.bench.sweep.sets import take_files
 from weir_lab.design.whole.sets import load_set
-from weir_lab.report.common import Task
+from weir_lab.report.common import Task, series_of
 from weir_lab.report.numbers.readings import read_cells
 from weir_lab.report.numbers.stations import Usage
 from weir_lab.report.page.arranging import arrange
@@ -25,6 +25,7 @@ from weir_lab.report.page.html import _said_once, html_page, markdown_page
 from weir_lab.report.sections.claims import Confirmed, explained_of
 from weir_lab.report.sections.claims.contrasts import Pair
 from weir_lab.report.sections.claims.signs import Sign, in_trace
+from weir_lab.report.sections.comparisons.maxima import maxima_table
 from weir_lab.report.sets import Sources, assemble
 from weir_lab.report.sets.results import limits_table
 from weir_lab.report.sets.twin import twin_of, values_compared
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 ONE = Path(__file__).parent / "data" / "whole" / "small.set.toml"
 SET = ("t-direct.toml", "t-full.toml", "t-repl.toml", "t-trace.toml")
 why: Any = importlib.import_module("weir_lab.report.sections.claims.why")
+plateaus: Any = importlib.import_module("weir_lab.report.sections.comparisons.plateaus")
 
 
 def made(root: Path, truth: Truth) -> Report:
@@ -120,14 +122,18 @@ def test_in_another_world_rows_and_paragraphs_are_others_and_agree(report: Repor
     assert [row["X (requests/s)"] for row in rows] != [row["X (requests/s)"] for row in before]
 
 
-def explained(folder: Path) -> list[Explained]:
+def full_system(folder: Path) -> Task:
     """The full system alone."""
     if not (folder / "t-full").exists():
         study_set = take_files(ONE, folder)
         others = tuple(one for one in study_set.files if one != "t-full.toml")
         write_whole(folder, study_set, Truth(), leave_out=others)
     spec = next(one for one in load_set(ONE).sections if one.name == "full")
-    return explained_of(Task(spec, (read_cells("t-full.toml", folder / "t-full"),)), [])
+    return Task(spec, (read_cells("t-full.toml", folder / "t-full"),))
+
+
+def explained(folder: Path) -> list[Explained]:
+    return explained_of(full_system(folder), [])
 
 
 def test_a_row_cannot_differ_from_its_paragraph_in_any_of_its_values(
@@ -283,6 +289,21 @@ def test_the_first_table_of_a_section_has_a_row_for_each_plateau_and_every_serie
             assert row.get("Ours against it (%)", "–") == own["Ours against it (%)"]
             if "event" not in row["Series"]:
                 assert (row["Workload"], row["Limits"]) in limits, row
+
+
+def test_series_with_other_printed_values_have_rows_with_their_own_maxima(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S4's row of 24 readers had the maximum of 16."""
+    task = full_system(tmp_path)
+    printed = {one.name: SimpleNamespace(throughput=1000.0 + place) for place, one in enumerate(series_of(task))}
+    monkeypatch.setattr(plateaus, "_printed_of", lambda _, series: printed[series.name])
+    every = {row["Series"]: row for row in rows_of(plateaus.reached_table(task))}
+    assert set(every) == set(printed)
+    for row in rows_of(maxima_table(task, series_of(task))):
+        assert every[row["Series"]]["X (requests/s)"] == row["X (requests/s)"]
+        assert every[row["Series"]]["Clients"] == row["Clients"]
+    assert len({row["X (requests/s)"] for row in every.values()}) > 1
 
 
 def expanded(names: str) -> list[str]:

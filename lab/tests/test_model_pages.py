@@ -515,13 +515,22 @@ def test_the_hypothesis_is_met_from_the_mark_on_and_not_met_where_too_many_are_m
     verdicts = [Verdict.MET] * met + [Verdict.MISSED] * missed + [Verdict.CANNOT_TELL] * (10 - met - missed)
     good = Meeting(Verdict.MET, 1.0)
     fit: Any = SimpleNamespace(
-        held_out=[SimpleNamespace(x_meeting=good, r_meeting=Meeting(one, 1.0)) for one in verdicts]
+        held_out=[SimpleNamespace(x_meeting=good, r_meeting=Meeting(one, 1.0)) for one in verdicts], simulated=False
     )
     said = hypothesis_text([fit])
     assert f" is {verdict} by the networks of queues: of 10 cells held out " in said
     assert (f"{met} ({10 * met} %) met both" if met else "none met both") in said
     assert (f"{missed} missed" in said) == bool(missed)
     assert (f"{10 - met - missed} cannot tell" in said) == (met + missed < 10)
+    assert "simulation" not in said
+    # As measured and by whom stand in the same sentence: 61 % was on another sheet than “is met (82 %)”.
+    fit.simulated = True
+    said = hypothesis_text([fit], as_measured=[fit])
+    raw = f"{met} ({10 * met} %)" if met else "none"
+    assert (
+        f" is {verdict} by the networks of queues at one speed of the machine (as measured {raw}): of 10 cells" in said
+    )
+    assert said.endswith("is 80 %; in 1 of 1 layout a simulation of the network predicts.")
     assert hypothesis_text([]) == ""
 
 

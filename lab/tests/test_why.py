@@ -205,7 +205,7 @@ def test_where_half_of_a_quota_loses_more_than_half_twice_is_no_bound_and_its_co
     one.more.changes, one.more.times, one.changed_text = "proxy CPU quotas", 0.5, "half the proxy CPU quotas"
     one.estimate = Estimate(math.log(0.311), 0.05, 20.0)
     assert confirming.lost_more(one)
-    said = _based(one, place(11_100.0))
+    said = _said(one, "proxy CPU quotas", place(11_100.0))
     assert said.endswith(
         "here more is lost: a request takes 32.4 µs of the proxies' CPU time, and 52.7 µs with half the quotas."
     )

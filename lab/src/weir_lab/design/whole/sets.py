@@ -97,9 +97,10 @@ class Ruled(_Strict):
 
 
 class Claim(Ruled):
-    """A sentence that the earlier study concluded."""
+    """A sentence that the earlier study concluded; ``after_data`` where its rule was chosen when the data were known."""
 
     claim: Annotated[str, Field(min_length=10)]
+    after_data: bool = False
 
     @property
     def text(self) -> str:

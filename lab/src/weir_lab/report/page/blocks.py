@@ -165,7 +165,7 @@ class Finding:
     """A sentence of the earlier study held against our data: ``holds``, ``does not hold``, ``cannot tell`` or ``no data``.
 
     ``p`` is adjusted for all sentences of the study; None where nothing was tested. ``built``: it asks which link limits, and that follows
-    from the rates that the links of the testbed were given.
+    from the rates that the links of the testbed were given. ``after_data``: its rule was chosen when the data were known.
     """
 
     name: str
@@ -174,6 +174,7 @@ class Finding:
     evidence: str
     p: float | None = None
     built: bool = field(default=False, kw_only=True)
+    after_data: bool = field(default=False, kw_only=True)
 
     @property
     def p_text(self) -> str:

@@ -517,12 +517,20 @@ def _nice(low: float, high: float, count: int) -> list[float]:
     return [round(index * step, 12) for index in range(first, last + 1)]
 
 
+# Of fewer ticks a logarithmic axis is divided evenly.
+_LOG_TICKS_MIN = 3
+
+
 def _log_ticks(low: float, high: float) -> list[float]:
     decades = math.log10(high / low)
     factors = (1.0, 2.0, 5.0) if decades < 2.5 else (1.0,)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     ticks = [factor * 10.0**power for power in powers for factor in factors]
-    return [tick for tick in ticks if low <= tick <= high] or [low]
+    inside = [tick for tick in ticks if low <= tick <= high]
+    if len(inside) < _LOG_TICKS_MIN:
+        # Of less than a decade these are too few to read a value by.
+        inside = [tick for tick in _nice(low, high, 4) if low <= tick <= high]
+    return inside or [low]
 
 
 def _tick_names(ticks: list[float]) -> list[str]:

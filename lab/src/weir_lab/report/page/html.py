@@ -268,6 +268,8 @@ def _concluded(section: Section) -> dict[str, str]:
 
 # The limit that decides has no more words, and stands behind what was found.
 _LIMIT_WORDS_MAX = 10
+# How a part begins that says why an interval on one side decides nothing.
+_DOUBT = "that these levels reach the plateau"
 # Of a reason that is no longer, nothing opens on demand.
 _REASON_WORDS_MAX = 30
 
@@ -276,9 +278,12 @@ def _reason(text: str) -> str:
     """Why a verdict is what it is: what was found, and the limit that it is held against; the rest opens on demand."""
     parts = _parts_of(text)
     shown = 1 + (len(parts) > 1 and len(parts[1].split()) <= _LIMIT_WORDS_MAX)
-    if shown == len(parts) or len(text.split()) <= _REASON_WORDS_MAX:
+    # An interval may lie inside and nothing be decided: why not is said at once.
+    doubts = [part for part in parts[shown:] if part.startswith(_DOUBT)]
+    rest = [part for part in parts[shown:] if part not in doubts]
+    if not rest or len(text.split()) <= _REASON_WORDS_MAX:
         return escape(text)
-    return _opening(f"{'; '.join(parts[:shown])}.", "; ".join(parts[shown:]))
+    return _opening(f"{'; '.join([*parts[:shown], *doubts])}.", "; ".join(rest))
 
 
 def _parts_of(reason: str) -> list[str]:

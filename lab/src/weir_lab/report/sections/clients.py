@@ -520,8 +520,9 @@ def _stations(task: Task, lines: Sequence[Series]) -> Table:
 
 
 def _sentences(task: Task, lines: Sequence[Series]) -> list[Text]:
-    points = [_stop_sentence(stop) for stop in stops_of(task)]
-    points += [*spent_points(task, lines), *crowd_points(task, lines), *sustained_points(task, lines)]
+    # What lasts by a study's own rule is what its section asks for.
+    points = [*sustained_points(task, lines), *map(_stop_sentence, stops_of(task))]
+    points += [*spent_points(task, lines), *crowd_points(task, lines)]
     points += [_beside_sentence(task, one) for one in series_of(task) if one.event]
     points += moved_points(task, lines)
     cells = [cell for one in lines for cell in one.cells]

@@ -230,8 +230,8 @@ def _shares(
         "Shares of the variation in %: what each factor and each interaction (×) explains. The error is what none of them explains"
         f"{', and what blocks of runs have in common is what is missing to 100' if blocked else ''}. Terms that are not significant are "
         f"not shown to differ from 0, with a false discovery rate of {100 * FALSE_DISCOVERIES:g} % over all tables of the section. All "
-        f"others are shown to differ, and below {_NEGLIGIBLE_PERCENT:g} % they matter little all the same. Which share is the largest "
-        "is not shown by this.",
+        f"others are shown to differ, and below {_NEGLIGIBLE_PERCENT:g} % they matter little all the same. Which share is the "
+        "largest, a verdict says where a sentence asks for it.",
         ("Requests", "Response", *names, "Error", "Not significant"),
         tuple(rows),
     )

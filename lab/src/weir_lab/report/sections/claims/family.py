@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
-from weir_lab.design.whole.sets import Hypothesis
+from weir_lab.design.whole.sets import Claim, Hypothesis
 from weir_lab.report.numbers.maxima import more_text
 from weir_lab.report.page.blocks import Finding
 from weir_lab.report.sections.claims.asked import CANNOT_TELL, NO_DATA, Asked, Known
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FAMILY_TEXT", "RULES", "Held", "judge_set"]
 
-# The rule that holds throughput against what links carry.
-_LIMITED_BY = "limited_by"
+# Rules that hold throughput against what links carry.
+_OF_LINKS = ("limited_by", "reaches", "not_reaches")
 FAMILY_TEXT = (
     "Each is judged by the interval of its own contrast, one factor changed alone, against limits that were fixed before the data, unless "
     "the head of this page says otherwise. The chance that any verdict on a conclusion is wrong is at most 5 % (Holm). The same "
@@ -108,7 +108,8 @@ def _judged(claim: Ruled, asked: Asked, found: Conclusion) -> Finding:
     evidence = f"{asked.evidence(alpha)}; intervals of {100.0 * (1.0 - alpha):.4g} %{why}"
     if found.answer is Answer.CANNOT_TELL and not asked.says_missing:
         evidence += f"; {more_text(found.times_more, asked.runs)}"
-    return Finding(claim.name, claim.text, found.answer.value, evidence, found.p, built=claim.rule == _LIMITED_BY)
+    built, after = claim.rule in _OF_LINKS, isinstance(claim, Claim) and claim.after_data
+    return Finding(claim.name, claim.text, found.answer.value, evidence, found.p, built=built, after_data=after)
 
 
 def _level(asked: Asked, alpha: float) -> tuple[float, str]:

@@ -638,13 +638,14 @@ def _said(one: Confirmed, station: str = "", place: _Place | None = None) -> str
     if another and one.verdict == NOT_CONFIRMED:
         return f"As expected where the {station} limit, {tried} change less{at} than they would if they limited: {one.evidence}."
     other = f" (this is another station than the {station})" if another else ""
-    return f"Runs with {tried}{at}{other}: {one.verdict}; {one.evidence}."
+    more = f" {used_before(one)}" if lost_more(one) else ""
+    return f"Runs with {tried}{at}{other}: {one.verdict}; {one.evidence}.{more}"
 
 
 def _based(one: Confirmed, place: _Place | None = None) -> str:
     """What the verdict on a confirming run rests on, and what else its change says: how full the station was, and of the plateau."""
     basis = f"Of the runs with {one.changed_text}{one.levels_text}: {one.basis}." if one.basis else ""
-    return _joined(basis, used_before(one), _against_plateau(one, place))
+    return _joined(basis, "" if lost_more(one) else used_before(one), _against_plateau(one, place))
 
 
 def _over_plateau(one: Confirmed, place: _Place | None) -> float | None:

@@ -78,7 +78,8 @@ def printed_lines(task: Task, group: Sequence[Series]) -> list[Line]:
         found += [(one, largest, fitting[0])] if fitting else []
     if not found:
         return []
-    name, speed = "printed by the study", task.first.speed
+    speed = task.first.speed
+    name = "printed by the study" if speed == 1.0 else f"printed by the study, times {speed:g}"
     if len({printed for *_, printed in found}) == 1 and found[0][2].clients_of(found[0][0].cells) is None:
         level = Mark(group[0].x(group[0].cells[0]), found[0][2].throughput * speed)
         return [Line(name, (level,), PRINTED, "level")]

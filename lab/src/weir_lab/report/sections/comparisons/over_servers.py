@@ -228,6 +228,8 @@ def _but_for_crew(cell: CellReadings) -> dict[str, object]:
 
 # From the clients of a maximum a step to the most tells something where these are many more.
 _MANY_TIMES = 2.0
+# From here on quotas are as full as each other, so that what throughput loses is what a request costs more.
+_FULL_ALIKE = 0.97
 # What a crew is called, by the setting that has its size.
 _CREWS = {"readers": "readers per server", "workers": "workers"}
 
@@ -452,7 +454,7 @@ def _quotas_text(shares: tuple[float, float] | None) -> str:
     if shares is None:
         return ""
     used = " and ".join(f"{100.0 * share:.0f} %" for share in shares)
-    if min(shares) < FULL:
+    if min(shares) < _FULL_ALIKE:
         return f"; their CPU quotas are used {used}"
     return (
         f"; their CPU quotas are full at both ends ({used} used), so throughput is the CPU time that these allow in a second, divided by "

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from weir_lab.report.common import Series, Task
     from weir_lab.report.numbers.maxima import Maximum
+    from weir_lab.report.numbers.published import Printed
     from weir_lab.report.numbers.stations import Limit
     from weir_lab.report.page.blocks import Entry
 
@@ -158,36 +159,47 @@ def reached_table(task: Task) -> Table | None:
 
 
 def _reached_rows(task: Task, workload: str, stop: Stop) -> list[tuple[Entry, ...]]:
-    """A row for the series of a stop that have the same printed value."""
-    speed = task.first.speed
-    groups: dict[tuple[Entry, Entry], list[str]] = {}
-    maximum = stop.maximum
-    for series in stop.series:
-        groups.setdefault(_printed_beside(task, series, maximum), []).append(series.name)
-    cell = maximum.cell
-    return [
-        (
-            workload,
-            f"{names_text(names)}{'' if stop.shown else ', largest mean'}",
-            Value(cell.settings.clients),
-            Value.of(maximum.value, 0) if maximum.value else level_value(cell, throughput_of, digits=0),
-            level_value(cell, response_of, 1e3),
-            stop.limit.named if stop.limit.station else "none is full",
-            *((Value(maximum.throughput / speed, digits=0),) if speed != 1.0 else ()),
-            *beside,
-        )
-        for beside, names in groups.items()
+    """A row for the series of a stop that have the same printed value, with what the lead among these reaches."""
+    groups: dict[Entry, list[int]] = {}
+    for place, series in enumerate(stop.series):
+        printed = _printed_of(task, series)
+        groups.setdefault(_NONE if printed is None else Value(printed.throughput, digits=0), []).append(place)
+    own = [
+        Stop(workload, tuple(stop.series[at] for at in places), tuple(stop.maxima[at] for at in places), alone=False)
+        for places in groups.values()
     ]
+    return [_reached_row(task, one) for one in own]
+
+
+def _reached_row(task: Task, stop: Stop) -> tuple[Entry, ...]:
+    speed, maximum = task.first.speed, stop.maximum
+    cell = maximum.cell
+    return (
+        stop.workload,
+        f"{stop.names}{'' if stop.shown else ', largest mean'}",
+        Value(cell.settings.clients),
+        Value.of(maximum.value, 0) if maximum.value else level_value(cell, throughput_of, digits=0),
+        level_value(cell, response_of, 1e3),
+        stop.limit.named if stop.limit.station else "none is full",
+        *((Value(maximum.throughput / speed, digits=0),) if speed != 1.0 else ()),
+        *_printed_beside(task, stop.lead, maximum),
+    )
+
+
+def _printed_of(task: Task, series: Series) -> Printed | None:
+    """What the study printed first for a series."""
+    if series.event:
+        return None
+    cell = maximum_over(task, [series]).cell
+    return next((one for one in printed_of(task) if one.fits(cell)), None)
 
 
 def _printed_beside(task: Task, series: Series, maximum: Maximum) -> tuple[Entry, Entry]:
-    """What the study printed for a series, and how the maximum of its row lies against it."""
-    cell = maximum.cell
-    fitting = (one for one in printed_of(task) if not series.event and one.fits(maximum_over(task, [series]).cell))
-    found = next(fitting, None)
+    """What the study printed for a series, and how ours lies against it."""
+    found = _printed_of(task, series)
     if found is None:
         return _NONE, _NONE
-    bound = tightest_of(cell, series.sweep.study.topology.built_links) if series.sweep.links_built else None
+    bound = tightest_of(maximum.cell, series.sweep.study.topology.built_links) if series.sweep.links_built else None
     return Value(found.throughput, digits=0), against_printed(maximum, task.first.speed, found, bound)
 
 

@@ -90,8 +90,12 @@ def notes(fits: Sequence[LayoutFit]) -> list[Text]:
     return [Text("What the networks of queues do not have:", points, note=True)]
 
 
-def hypothesis_text(fits: Sequence[LayoutFit], margins: Margins = DEFAULT_MARGINS) -> str:
+def hypothesis_text(
+    fits: Sequence[LayoutFit], margins: Margins = DEFAULT_MARGINS, as_measured: Sequence[LayoutFit] = ()
+) -> str:
     """Whether the networks predict as well as they were expected to, by the cells that were held out; empty where none was.
+
+    ``as_measured`` are the same fits without one speed of the machine.
 
     They do where the share that has to be met is met, and do not where too many are missed. Else it is not shown that they do.
     """
@@ -105,10 +109,15 @@ def hypothesis_text(fits: Sequence[LayoutFit], margins: Margins = DEFAULT_MARGIN
     verdict = "met" if _reaches(both, len(held)) else not_met
     counts = [f"{_share_text(both, len(held))} met both", f"{missed} missed" if missed else ""]
     counts.append(f"{unknown} cannot tell" if unknown else "")
+    raw, at = _held(as_measured), ""
+    if raw:
+        at = f" at one speed of the machine (as measured {_share_text(sum(map(_both, raw)), len(raw))})"
+    simulated = sum(fit.simulated for fit in fits if fit.held_out)
+    by = f"; in {simulated} of {count_text(sum(bool(fit.held_out) for fit in fits), 'layout')} a simulation of the network predicts"
     return (
         f"“Throughput within {margins.prediction_throughput:g} %, and response time within {margins.prediction_response:g} %” is {verdict} "
-        f"by the networks of queues: of {count_text(len(held), 'cell')} held out {', '.join(filter(None, counts))}, and the mark that the "
-        f"project set itself is {_MARK} %."
+        f"by the networks of queues{at}: of {count_text(len(held), 'cell')} held out {', '.join(filter(None, counts))}, and the mark that "
+        f"the project set itself is {_MARK} %{by if simulated else ''}."
     )
 
 

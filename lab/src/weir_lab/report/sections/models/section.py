@@ -49,9 +49,10 @@ def build(task: Task) -> list[Block]:
             *last,
         ]
     opened = [one for one in first if one.cells[0].runs[0].proxy is not None]
-    whole = total(fits, fits_of(task.sweeps, task.margins, AS_MEASURED), task.margins)
+    raw = fits_of(task.sweeps, task.margins, AS_MEASURED)
+    whole = total(fits, raw, task.margins)
     first_said = (
-        hypothesis_text(fits, task.margins),
+        hypothesis_text(fits, task.margins, raw),
         whole,
         what_cannot_tell(fits, task.margins),
         simulation_text(fits),
