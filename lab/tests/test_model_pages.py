@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from synthetic_networks import CLIENTS, SYSTEM, WORKERS, measured, write_networks
@@ -383,7 +384,25 @@ def test_the_drawing_has_every_station_and_its_numbers(blocks: list[Block]) -> N
     assert 'class="panels wide"' in page
     assert table(blocks, "models-diagram-data").rows[0][2] == "client CPU quotas"
     names = [one.name for one in blocks if isinstance(one, Figure)]
-    assert names == ["models-diagram", "models-networks-throughput", "models-networks-response"]
+    assert names == ["models-diagram", "models-errors", "models-networks-throughput", "models-networks-response"]
+
+
+def test_how_far_predictions_are_off_is_drawn_with_what_the_table_has(blocks: list[Block]) -> None:
+    """Lines of models lay on the marks, and nobody saw which of 60 cells was missed."""
+    drawn = next(one for one in blocks if isinstance(one, Figure) and one.name == "models-errors")
+    found = table(blocks, "models-predicted")
+    held = [row for row in found.rows if row[3] == "held out"]
+    assert len(held) > 3
+    for panel, head in zip(
+        drawn.panels, ("X measured over predicted (%)", "R measured over predicted (%)"), strict=True
+    ):
+        place = found.columns.index(head)
+        wanted = [(row[2], row[place]) for row in held]
+        known = sorted((n.value, off.value) for n, off in wanted if isinstance(n, Value) and isinstance(off, Value))
+        marks = sorted((mark.x, mark.y) for line in panel.lines if line.kind == "points" for mark in line.marks)
+        assert np.array(marks) == pytest.approx(np.array(known))
+    ends = [line.marks[0].y for line in drawn.panels[0].lines if line.kind == "level"]
+    assert ends == [5.0, -5.0]
 
 
 def test_a_long_row_of_stations_goes_on_below_and_stays_in_the_picture() -> None:

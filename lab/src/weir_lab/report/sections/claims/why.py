@@ -85,6 +85,8 @@ _OFF = 0.1
 _LITTLE = 1.1
 # Where no time grows with the clients, in a table.
 _NO_SIGN = "none"
+# From less than this of the plateau on, a change from there is not that from the plateau.
+_FALLEN = 0.95
 # What stands before the name of a station that bounds.
 _WHERE_FULL = ", where the "
 # A request takes less of a CPU quota where there is more of it (S1 with half of the proxy's): a bound by its use rests on that it does not.
@@ -649,12 +651,12 @@ def _based(one: Confirmed, place: _Place | None = None) -> str:
 
 
 def _over_plateau(one: Confirmed, place: _Place | None) -> float | None:
-    """The change against the plateau in percent, where the unchanged level has fallen below it; else None."""
+    """The change against the plateau in percent, where the unchanged level lies so far below it that the two differ; else None."""
     if place is None or place.stop is None or place.plateau is None or len(one.pairs) != 1:
         return None
     (pair,) = one.pairs
     fallen = [cell for at in place.stop.maxima for cell in at.beyond]
-    if pair.base not in fallen or pair.base.mean_throughput >= place.plateau:
+    if pair.base not in fallen or pair.base.mean_throughput >= _FALLEN * place.plateau:
         return None
     return 100.0 * (pair.other.mean_throughput / place.plateau - 1.0)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weir_lab.design.whole.sets import DEFAULT_MARGINS
-from weir_lab.report.common import figure, mark, method
+from weir_lab.report.common import BOUND, cell_words, figure, mark, method
 from weir_lab.report.numbers.comparing import AS_MEASURED, AT_ONE_SPEED, loops_text, response_of, throughput_of
 from weir_lab.report.page.blocks import Table, Text, Value
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Look, Mark, Panel
@@ -35,6 +35,7 @@ __all__ = [
     "STUDIED_WORKERS",
     "crew_title",
     "crew_value",
+    "errors_figure",
     "figures",
     "heavy_of",
     "hypothesis_text",
@@ -435,6 +436,41 @@ def figures(task: Task, fits: Sequence[LayoutFit]) -> list[Figure]:
         made = figure(task, f"networks-{name}", f"Networks of queues against measured: {title.lower()}", panels, text)
         found += [made] if made is not None else []
     return found
+
+
+def errors_figure(task: Task, fits: Sequence[LayoutFit]) -> Figure | None:
+    """How far each cell that was held out is off its prediction, a series for each layout; ``None`` where none was held out.
+
+    Where lines lie on the marks, as they should, the other figures do not show by how much they miss.
+    """
+    shown = [fit for fit in fits if fit.held_out]
+    if not shown:
+        return None
+    margins, cells = task.margins, [one.cell for fit in shown for one in fit.held_out]
+    panels = []
+    for title, percent, of in (
+        ("throughput", margins.prediction_throughput, lambda one: one.x_meeting),
+        ("response time", margins.prediction_response, lambda one: one.r_meeting),
+    ):
+        lines = [_errors(fit, place, of) for place, fit in enumerate(shown)]
+        ticks = tuple(sorted({mark.x for line in lines for mark in line.marks}))
+        ends = [Line(f"±{percent:g} %", (Mark(ticks[0], end),), BOUND, "level") for end in (percent, -percent)]
+        axis = Axis("Clients (connections)", log=len(ticks) > 2, ticks=ticks)
+        panels.append(Panel(title, axis, Axis("Measured over predicted, less 1 (%)"), (*lines, *ends)))
+    text = (
+        "Marks: each cell that the fit did not see, with its 95 % interval where it has one; both sides are at one speed of the machine. "
+        f"Dashed: within these lines a prediction counts as met, if its whole interval is. {method(cells)}"
+    )
+    return figure(task, "errors", "Networks of queues: how far off predictions are", panels, text)
+
+
+def _errors(fit: LayoutFit, place: int, of: Callable[[Predicted], Meeting]) -> Line:
+    marks = tuple(
+        Mark(float(one.cell.settings.population), met.percent, met.low, met.high, cell_words(one.cell))
+        for one in fit.held_out
+        for met in (of(one),)
+    )
+    return Line(fit.layout.name, marks, LOOKS[place % len(LOOKS)], "points")
 
 
 def _x(solved: Solved) -> float:

@@ -11,6 +11,7 @@ from weir_lab.report.sections.models.calibrated import calibrated, calibrated_bl
 from weir_lab.report.sections.models.drawn import drawing
 from weir_lab.report.sections.models.layouts import fits_of
 from weir_lab.report.sections.models.networks import (
+    errors_figure,
     figures,
     hypothesis_text,
     notes,
@@ -59,7 +60,8 @@ def build(task: Task) -> list[Block]:
     )
     said = [*filter(None, first_said), *map(point, fits), *_open_points(task, opened)]
     tables = [open_table(task, opened), printed_open(task)]
-    drawn = [drawing(task, fits), *figures(task, fits)]
+    errors = errors_figure(task, fits)
+    drawn = [drawing(task, fits), *([errors] if errors is not None else []), *figures(task, fits)]
     after = [
         table_of_cells(task, fits),
         twice_table(task, fits),
