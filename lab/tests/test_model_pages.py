@@ -384,7 +384,7 @@ def test_the_drawing_has_every_station_and_its_numbers(blocks: list[Block]) -> N
     assert 'class="panels wide"' in page
     assert table(blocks, "models-diagram-data").rows[0][2] == "client CPU quotas"
     names = [one.name for one in blocks if isinstance(one, Figure)]
-    assert names == ["models-diagram", "models-errors", "models-networks-throughput", "models-networks-response"]
+    assert names == ["models-diagram", "models-errors", "models-networks-throughput"]
 
 
 def test_how_far_predictions_are_off_is_drawn_with_what_the_table_has(blocks: list[Block]) -> None:

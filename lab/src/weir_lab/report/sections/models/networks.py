@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weir_lab.design.whole.sets import DEFAULT_MARGINS
-from weir_lab.report.common import BOUND, cell_words, figure, mark, method
+from weir_lab.report.common import BOUND, figure, mark, method
 from weir_lab.report.numbers.comparing import AS_MEASURED, AT_ONE_SPEED, loops_text, response_of, throughput_of
 from weir_lab.report.page.blocks import Table, Text, Value
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Look, Mark, Panel
@@ -36,7 +36,6 @@ __all__ = [
     "crew_title",
     "crew_value",
     "errors_figure",
-    "figures",
     "heavy_of",
     "hypothesis_text",
     "light_of",
@@ -46,6 +45,7 @@ __all__ = [
     "simulation_text",
     "stations_table",
     "table_of_cells",
+    "throughput_figure",
     "total",
     "what_cannot_tell",
 ]
@@ -307,13 +307,12 @@ def _here(
     return _mean_value(AT_ONE_SPEED, cell, value, scale, digits)
 
 
-def _mark(cell: CellReadings, value: Callable[[Reading], float | None], scale: float) -> Mark | None:
-    """A level at one speed of the machine, which is what the fit saw; where runs do not tell that, as they were."""
-    found = AT_ONE_SPEED.level(cell, value)
+def _mark(cell: CellReadings) -> Mark | None:
+    """Throughput at one speed of the machine, which is what the fit saw; where runs do not tell that, as they were."""
+    found = AT_ONE_SPEED.level(cell, throughput_of)
     if found is None:
-        return mark(cell, cell.settings.population, value, scale)
-    at = found.scaled(scale)
-    return Mark(float(cell.settings.population), at.mean, at.low, at.high, count_text(len(cell.runs), "run"))
+        return mark(cell, cell.settings.population, throughput_of)
+    return Mark(float(cell.settings.population), found.mean, found.low, found.high, count_text(len(cell.runs), "run"))
 
 
 def _as_measured(
@@ -417,25 +416,18 @@ def _counted(device: Device | None, one: Predicted) -> Entry:
     return _share(rate / device.capacity_per_s) if device is not None and rate is not None else "–"
 
 
-def figures(task: Task, fits: Sequence[LayoutFit]) -> list[Figure]:
-    """Throughput and response time over clients, a panel for each layout: what was measured, and the fitted network as a line."""
+def throughput_figure(task: Task, fits: Sequence[LayoutFit]) -> Figure | None:
+    """Throughput over clients, a panel for each layout: what was measured, and the fitted network as a line. R is N / X, and not drawn."""
     fitted = [fit for fit in fits if fit.fitted is not None]
     if not fitted:
-        return []
-    found = []
-    for name, title, value, scale, label, of in (
-        ("throughput", "Throughput", throughput_of, 1.0, "Throughput (requests/s)", _x),
-        ("response", "Response time", response_of, 1e3, "Response time (ms)", _r),
-    ):
-        panels = [_panel(fit, value, scale, label, of) for fit in fitted]
-        cells = [one.cell for fit in fitted for one in fit.predictions]
-        text = (
-            "Marks: measured, at one speed of the machine like the fit. Lines: the fitted networks of queues (dashed where a panel has a "
-            f"single series), which saw every second cell of clients and workers. {method(cells)}"
-        )
-        made = figure(task, f"networks-{name}", f"Networks of queues against measured: {title.lower()}", panels, text)
-        found += [made] if made is not None else []
-    return found
+        return None
+    panels = [_panel(fit) for fit in fitted]
+    cells = [one.cell for fit in fitted for one in fit.predictions]
+    text = (
+        "Marks: measured, at one speed of the machine like the fit. Lines: the fitted networks of queues (dashed where a panel has a "
+        f"single series), which saw every second cell of clients and workers. {method(cells)}"
+    )
+    return figure(task, "networks-throughput", "Networks of queues against measured: throughput", panels, text)
 
 
 def errors_figure(task: Task, fits: Sequence[LayoutFit]) -> Figure | None:
@@ -466,28 +458,14 @@ def errors_figure(task: Task, fits: Sequence[LayoutFit]) -> Figure | None:
 
 def _errors(fit: LayoutFit, place: int, of: Callable[[Predicted], Meeting]) -> Line:
     marks = tuple(
-        Mark(float(one.cell.settings.population), met.percent, met.low, met.high, cell_words(one.cell))
+        Mark(float(one.cell.settings.population), met.percent, met.low, met.high, fit.layout.line_name(one.workers))
         for one in fit.held_out
         for met in (of(one),)
     )
     return Line(fit.layout.name, marks, LOOKS[place % len(LOOKS)], "points")
 
 
-def _x(solved: Solved) -> float:
-    return solved.throughput_per_s
-
-
-def _r(solved: Solved) -> float:
-    return 1e3 * solved.response_s
-
-
-def _panel(
-    fit: LayoutFit,
-    value: Callable[[Reading], float | None],
-    scale: float,
-    label: str,
-    of: Callable[[Solved], float],
-) -> Panel:
+def _panel(fit: LayoutFit) -> Panel:
     lines: list[Line] = []
     ticks: set[float] = set()
     for place, workers in enumerate(fit.layout.workers):
@@ -495,18 +473,18 @@ def _panel(
         look = LOOKS[place % len(LOOKS)]
         name = fit.layout.line_name(workers)
         dash = _DASHED if len(fit.layout.workers) == 1 else look.dash
-        marks = [found for cell in cells if (found := _mark(cell, value, scale)) is not None]
+        marks = [found for cell in cells if (found := _mark(cell)) is not None]
         # What was measured is not joined: its line would lie on that of the model.
         lines.append(Line(name, tuple(marks), look, "points"))
         predicted = [one for one in fit.predictions if one.workers == workers]
         lines.append(
             Line(
                 "network of queues" if name == MEASURED else f"{name}, network of queues",
-                tuple(Mark(float(one.cell.settings.population), of(one.solved)) for one in predicted),
+                tuple(Mark(float(one.cell.settings.population), one.solved.throughput_per_s) for one in predicted),
                 Look(look.colour, "", dash),
                 "plain",
             )
         )
         ticks |= {float(cell.settings.population) for cell in cells}
     axis = Axis("Clients (connections)", log=len(ticks) > 2, ticks=tuple(sorted(ticks)))
-    return Panel(fit.layout.name, axis, Axis(label), tuple(lines))
+    return Panel(fit.layout.name, axis, Axis("Throughput (requests/s)"), tuple(lines))

@@ -12,7 +12,6 @@ from weir_lab.report.sections.models.drawn import drawing
 from weir_lab.report.sections.models.layouts import fits_of
 from weir_lab.report.sections.models.networks import (
     errors_figure,
-    figures,
     hypothesis_text,
     notes,
     outcome,
@@ -20,6 +19,7 @@ from weir_lab.report.sections.models.networks import (
     simulation_text,
     stations_table,
     table_of_cells,
+    throughput_figure,
     total,
     what_cannot_tell,
 )
@@ -60,8 +60,7 @@ def build(task: Task) -> list[Block]:
     )
     said = [*filter(None, first_said), *map(point, fits), *_open_points(task, opened)]
     tables = [open_table(task, opened), printed_open(task)]
-    errors = errors_figure(task, fits)
-    drawn = [drawing(task, fits), *([errors] if errors is not None else []), *figures(task, fits)]
+    drawn = [drawing(task, fits), errors_figure(task, fits), throughput_figure(task, fits)]
     after = [
         table_of_cells(task, fits),
         twice_table(task, fits),
