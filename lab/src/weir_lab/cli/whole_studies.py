@@ -114,6 +114,13 @@ def study(
             help="Number its blocks as those of one of several labs on a machine: docs/measure/nights.md",
         ),
     ] = 0,
+    any_processor: Annotated[
+        bool,
+        typer.Option(
+            "--any-processor",
+            help="At the pace night, add runs to those that another kind of processor made: docs/measure/nights.md",
+        ),
+    ] = False,
     report_only: Annotated[
         bool, typer.Option("--report-only", help="Make no runs; build the report of what is there")
     ] = False,
@@ -148,6 +155,8 @@ def study(
         )
     if not at_night and (only is not None or lane):
         raise StudyError("--only and --lane part the work at the pace night: give --pace night, or --part or --sweeps.")
+    if any_processor and (not at_night or report_only or list_parts):
+        raise StudyError("--any-processor is for runs that are made at the pace night: give --pace night, or leave it out.")
     if runs_only and (report_only or strict):
         raise StudyError("--runs-only writes no report: leave out --report-only and --strict, or --runs-only.")
     if minutes is not None and not 0.0 < minutes < math.inf:
@@ -170,7 +179,7 @@ def study(
         study_set = take_files(set_path, root)
         plan_parts(study_set, root, pace)  # writes the files of variants beside the others
     else:
-        wanted = Wanted(pace, only=only, testbed=testbed, hosts=hosts, lane=lane)
+        wanted = Wanted(pace, only=only, testbed=testbed, hosts=hosts, lane=lane, any_processor=any_processor)
         programs = Executables(find_weir(binary).absolute(), memcached)
         root.mkdir(parents=True, exist_ok=True)
         # Two at once would write each other's files and reasons over, and take each other's sweeps for such that cannot run here.

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import sleep
@@ -102,6 +103,8 @@ class Speeds:
     """Attempts that were invalid for a busy machine alone."""
     busy_in_a_row: int = 0
     """Of those, the last ones without any other between them."""
+    elsewhere: Counter[str] = field(default_factory=Counter)
+    """Valid runs that were made on another kind of processor, by its name."""
     _known: list[tuple[int, float, Path]] = field(default_factory=list)
     """When, what the yardstick took, and of which cell, as its sweep's folder has it."""
     _machine: dict[str, str | int | float] = field(default_factory=machine_facts)
@@ -110,6 +113,9 @@ class Speeds:
         """Take up what is there."""
         for folder, meta in read_run_metas(sweep):
             self.dropped += meta.verdict.busy
+            model = str(meta.machine.get("cpu_model", ""))
+            if meta.verdict.valid and model not in ("", self._machine.get("cpu_model")):
+                self.elsewhere[model] += 1
             if (meta.verdict.valid or meta.verdict.busy) and meta.machine == self._machine:
                 self._note(folder, meta.started_unix_ns, sweep / meta.cell)
         self._known.sort()

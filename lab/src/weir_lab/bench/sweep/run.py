@@ -68,6 +68,8 @@ class Wanted:
     profile: bool = False
     lane: int = 0
     """Which of several labs on one large machine this is, from 1: it has blocks of its own (`SweepAtWork`); 0 for the only one."""
+    any_processor: bool = False
+    """Whether a night goes on where runs of another kind of processor are there."""
 
 
 def run_study(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from weir_lab.bench.machine.facts import machine_facts
 from weir_lab.bench.planning import duration_text, estimate, expected_seconds
 from weir_lab.bench.sweep.at_work import SweepAtWork
 from weir_lab.bench.sweep.night import (
@@ -40,6 +41,7 @@ from weir_lab.bench.sweep.sets import (
     valid_runs,
     write_reasons,
 )
+from weir_lab.bench.testbeds import TestbedKind
 from weir_lab.design import load_study
 from weir_lab.errors import RecordError, StudyError
 from weir_lab.records import read_sweep
@@ -191,9 +193,14 @@ def whole_night(
     minutes: float | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Progress:
-    """Make runs for some minutes, or until every cell is within its aim. ``headline``: files whose cells are all quoted."""
+    """Make runs for some minutes, or until every cell is within its aim. ``headline``: files whose cells are all quoted.
+
+    `StudyError` before the first run where runs are there that another kind of processor made, unless ``wanted`` admits any.
+    """
     clock = Clock(None if minutes is None else time.monotonic() + 60.0 * minutes)
     speeds = _speeds_of(parts)
+    if wanted.testbed is not TestbedKind.HOSTS and not wanted.any_processor:
+        _require_processor(speeds)
     dropped_before = speeds.dropped
     night = _Night(executables, wanted, observer, clock, speeds, say, read_reasons(root), usual_ns=speeds.usual_ns)
     needy = [part for part in parts if load_study(part.path, wanted.pace).plan.night is not None]
@@ -228,6 +235,17 @@ def _speeds_of(parts: Sequence[Part]) -> Speeds:
         with suppress(RecordError):  # said when the sweep has its turn; the others need not wait for that
             speeds.read(part.folder)
     return speeds
+
+
+def _require_processor(speeds: Speeds) -> None:
+    """The yardstick is arithmetic: at one yardstick another kind of processor may take twice the CPU time for a request."""
+    if speeds.elsewhere:
+        made = ", ".join(f"{count_text(runs, 'run')} of {model}" for model, runs in sorted(speeds.elsewhere.items()))
+        raise StudyError(
+            f"The folder holds {made}, and this machine's processor is {machine_facts()['cpu_model']}. Runs are brought to one speed by "
+            "the yardstick, which is arithmetic: what the kernel takes for a request is another share of it on another processor. Go on "
+            "there, or begin a study of this processor with another --out. To mix them all the same, give --any-processor."
+        )
 
 
 def standing_of(part: Part, *, headline: bool, only: str | None = None) -> Standing | None:
