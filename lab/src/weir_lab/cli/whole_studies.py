@@ -156,7 +156,9 @@ def study(
     if not at_night and (only is not None or lane):
         raise StudyError("--only and --lane part the work at the pace night: give --pace night, or --part or --sweeps.")
     if any_processor and (not at_night or report_only or list_parts):
-        raise StudyError("--any-processor is for runs that are made at the pace night: give --pace night, or leave it out.")
+        raise StudyError(
+            "--any-processor is for runs that are made at the pace night: give --pace night, or leave it out."
+        )
     if runs_only and (report_only or strict):
         raise StudyError("--runs-only writes no report: leave out --report-only and --strict, or --runs-only.")
     if minutes is not None and not 0.0 < minutes < math.inf:
