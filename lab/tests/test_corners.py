@@ -33,7 +33,7 @@ def a_run(throughput: float, block: int) -> Any:
     return SimpleNamespace(run=run, throughput=throughput, response_s=1.0 / throughput, slowness_ns=lambda: None)
 
 
-def found(monkeypatch: pytest.MonkeyPatch, **limits: dict[tuple[int, int], str]) -> tuple[Text, list[Table]]:
+def found(monkeypatch: pytest.MonkeyPatch, **limits: dict[tuple[int, int], str]) -> tuple[Text, Table, tuple[str, ...]]:
     """What is said of workloads with these stations at their cells."""
     cells = {
         name: [cell_at(*levels, runs=2 + (levels == (3, 8)), workload=name) for levels in RATES] for name in limits
@@ -51,48 +51,51 @@ def found(monkeypatch: pytest.MonkeyPatch, **limits: dict[tuple[int, int], str])
         return limits[settings.workload][settings.servers, settings.workers], 99.0
 
     monkeypatch.setattr(corners, "_station", station)
-    text, *tables = corner_blocks(task, [Corners(name, own, design) for name, own in cells.items()])
+    text, table, *notes = corner_blocks(task, [Corners(name, own, design) for name, own in cells.items()])
     assert isinstance(text, Text)
-    return text, [one for one in tables if isinstance(one, Table)]
+    assert isinstance(table, Table)
+    (note,) = notes
+    assert isinstance(note, Text)
+    assert note.note
+    return text, table, note.points
 
 
 SEVERAL = {(1, 8): "links", (1, 32): "links", (3, 8): "workers", (3, 32): "links"}
 LEAST = "Throughput is the least of several limits, and effects, which add up, do not show which."
-CHANGES = (
-    "Throughput changes by more than 5 % with servers from 1 to 3 in 2 of 2 pairs of cells that differ in nothing else, "
-    "with workers from 8 to 32 in 1 of 2."
-)
+CHANGES = "Throughput changes by more than 5 % with servers in 2 of 2 pairs of cells, with workers in 1 of 2."
+PAIRS = "The cells of a pair differ in one factor alone: servers from 1 to 3, workers from 8 to 32."
 PAIR = "Workers from 8 to 32: 3 servers (900 to 1,500 requests/s)."
 TIED = "With servers goes the number of servers of a key, 1 to 3: what servers change is the change of both."
 
 
 def test_a_factor_that_matters_in_some_pairs_alone_is_said_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    text, (table,) = found(monkeypatch, writes=SEVERAL)
-    least, writes, tied, rest = text.points
-    assert least == LEAST
-    lead = f"Writes: of 4 cells the links limit in 3 and the workers limit in 1. {CHANGES}"
-    assert writes == f"{lead} {PAIR}"
+    text, table, (least, tied, rest) = found(monkeypatch, writes=SEVERAL)
+    (writes,) = text.points
+    lead = f"Writes: the links limit in 3 of 4 cells and the workers in 1. {CHANGES}"
+    assert writes == f"{lead} {PAIRS} {PAIR}"
     # The pairs themselves open on demand.
-    assert text.leads == (least, lead, tied, rest)
-    assert tied == TIED
+    assert text.leads == (lead,)
+    assert len(lead.split()) <= 40
+    assert (least, tied) == (LEAST, TIED)
     assert "of the section's 9 runs" in rest
     assert [row[-3] for row in table.rows] == ["links", "links", "workers", "links"]
 
 
 def test_of_all_workloads_there_is_one_list_and_what_they_share_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """“Cell by cell” was a heading twice, with the last two of its points the same."""
-    text, tables = found(monkeypatch, reads=SEVERAL, writes=SEVERAL)
+    text, table, notes = found(monkeypatch, reads=SEVERAL, writes=SEVERAL)
     assert text.text == "Cell by cell:"
-    heads = [point.split(":")[0] for point in text.points]
-    assert heads[1:3] == ["Reads", "Writes"]
-    assert [text.points[0], text.points[3]] == [LEAST, TIED]
-    assert text.points[4].startswith("Tables of effects have 2 runs of each cell")
-    assert len(text.points) == 5
-    assert [one.name for one in tables] == ["effects-reads-by-cell", "effects-writes-by-cell"]
-    assert not any(one.opens_on_demand for one in tables)
+    assert [point.split(":")[0] for point in text.points] == ["Reads", "Writes"]
+    assert notes[:2] == (LEAST, TIED)
+    assert notes[2].startswith("Tables of effects have 2 runs of each cell")
+    assert len(notes) == 3
+    assert table.name == "effects-by-cell"
+    assert [row[0] for row in table.rows] == ["reads"] * 4 + ["writes"] * 4
+    assert table.columns[:3] == ("Requests", "servers", "workers")
+    assert not table.opens_on_demand
     # What goes for one of them alone has its name.
-    text, _ = found(monkeypatch, reads=dict.fromkeys(RATES, "links"), writes=SEVERAL)
-    assert text.points[0] == f"Writes: t{LEAST[1:]}"
+    _, _, notes = found(monkeypatch, reads=dict.fromkeys(RATES, "links"), writes=SEVERAL)
+    assert f"Writes: t{LEAST[1:]}" in notes
 
 
 def test_factors_and_their_levels_are_named_in_words() -> None:
@@ -110,8 +113,9 @@ def test_factors_and_their_levels_are_named_in_words() -> None:
 
 
 def test_one_limit_everywhere_is_no_least_of_several(monkeypatch: pytest.MonkeyPatch) -> None:
-    text, _ = found(monkeypatch, writes=dict.fromkeys(RATES, "links"))
-    assert text.points[0].startswith("Writes: in all of 4 cells the links limit. Throughput changes ")
+    text, _, notes = found(monkeypatch, writes=dict.fromkeys(RATES, "links"))
+    assert text.points[0].startswith("Writes: the links limit in all of 4 cells. Throughput changes ")
+    assert LEAST not in notes
 
 
 def test_changes_in_pairs_are_those_of_the_designs_cells() -> None:

@@ -19,7 +19,13 @@ from weir_lab.report.page.arranging import WHY, arrange
 from weir_lab.report.page.blocks import Figure, Section, Table, Text, Value
 from weir_lab.report.page.charts import LOOKS, Axis
 from weir_lab.report.sections.comparisons import over_servers
-from weir_lab.report.sections.comparisons.over_servers import crowd_points, crowd_table, spent_blocks, spent_points
+from weir_lab.report.sections.comparisons.over_servers import (
+    cost_points,
+    crowd_points,
+    crowd_table,
+    spent_blocks,
+    spent_points,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,6 +101,13 @@ def test_what_more_threads_and_clients_cost_is_said_where_quotas_are_full(monkey
         "16 to 64 readers per server at 216 clients",
         "72 to 648 clients with 64 readers per server",
     ]
+    # A page opens with what is lost, and has all sentences behind that.
+    (said,) = cost_points(TASK, lines)
+    lost = crew.partition("throughput ")[2].partition(" %")[0]
+    assert said.lead.startswith(
+        f"Throughput of reads changes by {lost} % from 16 to 64 readers per server at 216 clients and by −"
+    )
+    assert said.rest.startswith(f"{crew} {clients} {why} ")
     for row in found.rows:
         change, cost = (cast("Value", row[place]).value for place in (4, 7))
         assert (1.0 + change / 100.0) * (1.0 + cost / 100.0) == pytest.approx(1.0)
@@ -104,6 +117,7 @@ def test_nothing_is_said_where_quotas_have_room_or_throughput_does_not_fall(monk
     used(monkeypatch, 0.6)
     lines = [line(16, FEW), line(64, MANY)]
     assert crowd_points(TASK, lines) == []
+    assert cost_points(TASK, lines) == []
     assert crowd_table(TASK, lines) is None
     used(monkeypatch, 1.0)
     assert crowd_points(TASK, [line(16, {72: 9_000.0, 216: 9_010.0}), line(64, {72: 9_000.0, 216: 9_020.0})]) == []
@@ -123,7 +137,7 @@ def test_what_a_request_costs_is_drawn_where_the_proxies_quotas_limit(monkeypatc
     assert isinstance(table, Table)
     (panel,) = made.panels
     assert [(one.name, len(one.marks)) for one in panel.lines] == [("16 readers", 3), ("64 readers", 3)]
-    assert "n = 4 runs per point; bars are 95 % intervals" in made.method
+    assert "n = 4 runs per point. Bars at points are the 95 % interval of each mean alone" in made.method
     cells = [(one, cell) for one in lines for cell in one.cells]
     marks = [mark for one in panel.lines for mark in one.marks]
     assert len(table.rows) == len(cells) == len(marks)

@@ -272,7 +272,7 @@ def test_panels_that_begin_alike_share_where_all_cannot() -> None:
 
 
 def test_a_caption_says_that_y_axes_differ_where_panels_of_one_quantity_have_their_own() -> None:
-    said = "Panels of the same quantity have y axes of their own."
+    said = "The panels' y axes differ."
     alike, apart = [scaled("3", 1.0), scaled("7", 2.0)], [scaled("3", 1.0), scaled("7", 20.0)]
     grouped = [*(scaled(f"GET, {one}", 1.0) for one in (3, 7)), *(scaled(f"SET, {one}", 9.0) for one in (3, 7))]
     others = [scaled("time", 1.0), scaled("rate", 50.0, "Rate (1/s)")]

@@ -12,12 +12,13 @@ import pytest
 from test_printed_beside import SPLIT as PRINTED
 from test_printed_beside import sweeps
 from weir_lab.design.whole.sets import Hypothesis, PublishedSource, load_set
-from weir_lab.report.common import Task, own_levels, series_of
+from weir_lab.report.common import Point, Task, own_levels, series_of
 from weir_lab.report.page.blocks import Figure, Table, Text, Value
 from weir_lab.report.sections import clients, replication, smaller
 from weir_lab.report.sections.claims.family import Held, judge_set
 from weir_lab.report.sections.comparisons import queued
 from weir_lab.report.sections.comparisons.drawn import printed_lines
+from weir_lab.report.sections.replication import ends
 
 if TYPE_CHECKING:
     from weir_lab.design.whole.sets import SectionSpec
@@ -76,10 +77,10 @@ def test_percentiles_of_the_time_in_the_proxy_are_drawn_where_a_study_drew_them_
     assert number_of(rows["S1's choice", "32 readers"][2]) == 180
     assert all(number_of(row[5]) <= 1.5 and number_of(row[7]) <= 1.5 for row in table.rows if row[0] != "S1's choice")
     assert isinstance(blocks[0], Text)
-    said = next(one for one in blocks[0].points if one.startswith("Lasting by S1's rule"))
+    said = next(one for one in blocks[0].points if one.startswith("The most that lasts by S1's rule"))
     assert "S1 chose 180 clients with 32 readers, by eye: there ours has " in said
     fewest = Value(number_of(rows[ours, "16 readers"][2]), digits=0).text
-    assert f"are our choice: {fewest} clients with 16 readers, " in said
+    assert f"; our choice is {fewest} clients with 16 readers, " in said
     for row in table.rows:
         assert f"{cast('Value', row[3]).text} requests/s" in said
 
@@ -127,19 +128,63 @@ def test_sections_on_replicas_and_writes_say_which_part_of_a_request_changes(tmp
     }
 
 
+def test_changes_that_are_shown_come_first_and_all_of_them_stand_behind() -> None:
+    """Six points had three changes each, with their intervals, and most of these were not shown."""
+
+    def effect(servers: int, copies: int, percent: float, q: float) -> ends.Effect:
+        settings = SimpleNamespace(servers=servers, replicas=copies)
+        cell: Any = SimpleNamespace(settings=settings, runs=())
+        change: Any = SimpleNamespace(percent=percent, low=percent - 3.0, high=percent + 3.0, level=0.95)
+        return ends.Effect(f"S = {servers}, R = {copies}", cell, cell, "throughput", change, q)
+
+    def said(*found: ends.Effect) -> Point:
+        (point,) = ends.response_points(found, "over copies")
+        return point
+
+    three, five, seven = effect(3, 1, -1.0, 0.4), effect(5, 1, -4.0, 0.06), effect(7, 1, -8.0, 0.01)
+    assert said(three, five, seven) == Point(
+        "Throughput, over copies: −8.00 % (7 servers); no difference is shown with 3 and 5 servers.",
+        "One by one: 3 servers −1.00 % (−4.00 to +2.00), no difference shown; 5 servers −4.00 % (−7.00 to −1.00), for it alone; among all "
+        "comparisons of the page not shown; 7 servers −8.00 % (−11.0 to −5.00).",
+    )
+    assert said(three).lead == "Throughput, over copies: no difference is shown with 3 servers."
+    pairs = [effect(servers, copies, -float(servers + copies), 0.01) for servers in (3, 5) for copies in (1, 3)]
+    assert said(*pairs).lead == "Throughput, over copies: −8.00 to −4.00 % in all 4 settings."
+    assert said(*pairs[:2], three._replace(label="S = 3, R = 2")).lead == (
+        "Throughput, over copies: −4.00 % (S = 3, R = 1) and −6.00 % (S = 3, R = 3); no difference is shown in the other one."
+    )
+    unknown = [one._replace(q=0.5) for one in pairs]
+    assert said(*unknown).lead == "Throughput, over copies: no difference is shown in any of 4 settings."
+
+
 def test_that_no_part_is_shown_to_change_is_said() -> None:
     step: Any = queued.Step("3 servers, R = 1 to 3", None, None)  # type: ignore[arg-type]
     change: Any = SimpleNamespace(percent=3.0, low=-4.0, high=11.0)
     part = queued.Part(step, "get", "in stage queue", 2.0, change, 0.4)
     none = "No part of a request's time, in the proxy or outside of it, is shown to change by 1 % of that time or more."
-    assert queued.parts_points([part]) == [none]
+    assert queued.parts_points([part]) == [Point(none)]
     # What takes next to nothing of the time is left to the table.
     small = part._replace(name="in the other stages", first_ms=0.01, q=0.001)
-    assert queued.parts_points([part, small]) == [none]
+    assert queued.parts_points([part, small]) == [Point(none)]
     assert queued.parts_points([part._replace(q=0.001), small]) == [
-        "Of the parts of a request's time these are shown to change: a GET, 3 servers, R = 1 to 3: in stage queue +0.0600 ms."
+        Point(
+            "Of the parts of a request's time these are shown to change: a GET, 3 servers, R = 1 to 3: in stage queue +0.0600 ms."
+        )
     ]
     assert queued.parts_points([]) == []
+    # Of many a page opens with the largest of each operation.
+    many = [
+        part._replace(step=step._replace(words=words), operation=operation, first_ms=time, q=0.001)
+        for words, operation, time in (("S = 3", "get", 2.0), ("S = 5", "get", 4.0), ("S = 7", "set", 6.0))
+    ]
+    (said,) = queued.parts_points(many)
+    assert said.lead == (
+        "The largest changes that are shown in a part of a request's time: a GET, S = 5, in stage queue +0.120 ms; a SET, S = 7, in stage "
+        "queue +0.180 ms."
+    )
+    assert said.rest.startswith(
+        "Of the parts of a request's time these are shown to change: a GET, S = 3: in stage queue +0.0600 ms; "
+    )
 
 
 def test_times_in_the_proxy_over_replicas_are_drawn_where_a_study_drew_them(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ from weir_lab.records.places import MachineRecord, TestbedRecord
 from weir_lab.report.common import Task, series_of
 from weir_lab.report.numbers.comparing import AS_MEASURED, AT_ONE_SPEED, throughput_of
 from weir_lab.report.numbers.readings import read_cells
-from weir_lab.report.page.blocks import Figure, Table, Text, Value
+from weir_lab.report.page.arranging import arrange
+from weir_lab.report.page.blocks import Figure, Section, Table, Text, Value
 from weir_lab.report.page.charts import legend_of
 from weir_lab.report.page.drawings.queues import Box, diagram_of, draw_diagram
 from weir_lab.report.page.html import figure_html
@@ -27,7 +28,7 @@ from weir_lab.report.sections.models import layouts
 from weir_lab.report.sections.models.counted import built_delays, burst_s, devices_of
 from weir_lab.report.sections.models.drawn import drawing
 from weir_lab.report.sections.models.layouts import fits_of
-from weir_lab.report.sections.models.networks import hypothesis_text, outcome, point, simulation_text
+from weir_lab.report.sections.models.networks import hypothesis_text, layouts_table, outcome, simulation_text
 from weir_lab.report.sections.models.open_stations import _reason, loads_of, open_models
 from weir_lab.report.sections.models.printed import printed_networks, printed_open
 from weir_lab.report.sections.models.twice import sentence, twice_at, twice_table
@@ -106,7 +107,7 @@ def test_half_of_the_cells_are_held_out_by_rule_and_predicted(sweep: SweepReadin
     for row in rows:
         truth = measured(int(number_in(row[1])), int(number_in(row[2])))
         assert number_in(row[6]) == pytest.approx(truth.throughput_per_s.mean, rel=0.04)
-    assert "fitted to 6 cells, held against 6 others: throughput" in words(blocks)
+    assert table(blocks, "models-layouts").rows[0][1:3] == (Value(6), Value(6))
     summary = models.summary(task_of(sweep))
     assert summary.startswith(
         "Models: Networks of queues, fitted to every second level of clients and workers, predict the levels between (interpolation): of 6 "
@@ -218,10 +219,14 @@ def test_where_product_form_fails_in_what_it_saw_the_simulation_predicts(
     )
     (fit,) = fits_of.__wrapped__((sweep,), DEFAULT_MARGINS)
     assert fit.simulated
-    assert point(fit).endswith(" %. Simulation predicts: product form misses cells it saw.")
-    assert simulation_text([fit]).startswith(
-        "Where product form misses cells that it was fitted to, a simulation event by event predicts"
+    made = layouts_table(task_of(sweep), [fit])
+    assert made is not None
+    assert made.rows[0][-2:] == ("simulation", "no")
+    lead, behind = simulation_text([fit])
+    assert lead == (
+        "In 1 of 1 layout product form misses cells that it was fitted to; there a simulation event by event predicts."
     )
+    assert "times are constant, links let a burst pass after a pause" in behind
     full = fit.at(8, 64)
     assert full is not None
     assert full.solved.throughput_per_s == pytest.approx(measured(8, 64).throughput_per_s.mean, rel=0.1)
@@ -235,7 +240,10 @@ def test_where_product_form_fails_in_what_it_saw_the_simulation_predicts(
     monkeypatch.setattr(layouts, "worst_simulated", lambda *_: 100.0)
     (fit,) = fits_of.__wrapped__((sweep,), DEFAULT_MARGINS)
     assert not fit.simulated
-    assert point(fit).endswith("Product form predicts, yet misses cells it saw.")
+    made = layouts_table(task_of(sweep), [fit])
+    assert made is not None
+    assert made.rows[0][-2:] == ("product form", "no")
+    assert simulation_text([fit])[0].endswith("so product form predicts all the same.")
     made = twice_table(task_of(sweep), [fit])
     assert made is not None
     assert str(made.rows[0][-1]).startswith("product form, which misses cells it saw")
@@ -505,7 +513,8 @@ def test_many_times_what_was_predicted_is_said_as_times_and_not_as_percents() ->
 
 def test_both_service_rates_are_said_and_rates_stand_as_they_were_measured(blocks: list[Block]) -> None:
     text = next(one for one in blocks if isinstance(one, Text) and one.text == "What the models say:")
-    (opened,) = (point for point in text.points if point.startswith("M/M/1 and M/M/m"))
+    others = next(one for one in blocks if isinstance(one, Text) and one.text == "What other models say:")
+    (opened,) = (point for point in others.points if point.startswith("M/M/1 and M/M/m"))
     assert re.search(r"workers meet \d+ of 16 response times; \d+ have no steady state\.$", opened)
     origins = {row[3] for row in table(blocks, "models-open").rows if row[2] != "observed"}
     assert origins == {"largest throughput", "fewest clients"}
@@ -514,7 +523,9 @@ def test_both_service_rates_are_said_and_rates_stand_as_they_were_measured(block
         r"held out in 1 layout \d+ lies? within 5 % of throughput and 10 % of response time", " ".join(text.points)
     )
     assert text.points[0].startswith("“Throughput within 5 %, and response time within 10 %” is ")
-    assert text.points[0].endswith(", and the mark that the project set itself is 80 %.")
+    assert "The mark that the project set itself is 80 %." in text.points[0].removeprefix(text.leads[0])
+    assert len(text.leads) <= 2
+    assert all(len(lead.split()) <= 45 for lead in text.leads)
     assert "set itself: 80 % of the cells held out meet both." in table(blocks, "models-predicted").caption
 
 
@@ -534,30 +545,62 @@ def test_the_hypothesis_is_met_from_the_mark_on_and_not_met_where_too_many_are_m
     verdicts = [Verdict.MET] * met + [Verdict.MISSED] * missed + [Verdict.CANNOT_TELL] * (10 - met - missed)
     good = Meeting(Verdict.MET, 1.0)
     fit: Any = SimpleNamespace(
-        held_out=[SimpleNamespace(x_meeting=good, r_meeting=Meeting(one, 1.0)) for one in verdicts], simulated=False
+        held_out=[SimpleNamespace(x_meeting=good, r_meeting=Meeting(one, 1.0)) for one in verdicts]
     )
     said = hypothesis_text([fit])
     assert f" is {verdict} by the networks of queues: of 10 cells held out " in said
     assert (f"{met} ({10 * met} %) met both" if met else "none met both") in said
     assert (f"{missed} missed" in said) == bool(missed)
     assert (f"{10 - met - missed} cannot tell" in said) == (met + missed < 10)
-    assert "simulation" not in said
-    # As measured and by whom stand in the same sentence: 61 % was on another sheet than “is met (82 %)”.
-    fit.simulated = True
+    # As measured stands in the same sentence: 61 % was on another sheet than “is met (82 %)”.
     said = hypothesis_text([fit], as_measured=[fit])
     raw = f"{met} ({10 * met} %)" if met else "none"
-    assert (
-        f" is {verdict} by the networks of queues at one speed of the machine (as measured {raw}): of 10 cells" in said
-    )
-    assert said.endswith("is 80 %; in 1 of 1 layout a simulation of the network predicts.")
+    assert f" is {verdict} by the networks of queues at one speed of the machine: of 10 cells" in said
+    assert said.endswith(f"; as measured {raw}.")
     assert hypothesis_text([]) == ""
 
 
-def test_a_point_of_a_layout_is_short(blocks: list[Block]) -> None:
+def test_layouts_stand_in_the_table_that_is_open_and_it_has_the_numbers_of_the_answer(blocks: list[Block]) -> None:
+    """Five points of 45 words said what is a row each."""
+    assert "held against" not in words(blocks)
+    section = Section("models", "Models", "How well?", "", blocks=tuple(blocks))
+    (made,) = (one for one in arrange(section).evidence if isinstance(one, Table))
+    assert made.name == "models-layouts"
+    (row,) = made.rows
+    found = dict(zip(made.columns, row, strict=True))
+    assert found["Predicts"] in ("product form", "simulation")
+    rows = [one for one in table(blocks, "models-predicted").rows if one[3] == "held out"]
+    for limit, place in (("X", 8), ("R", 13)):
+        verdicts = [str(one[place]) for one in rows]
+        met = found[f"{limit} met"]
+        assert (str(met).partition(";")[0] if isinstance(met, str) else met.text) == str(verdicts.count("met"))  # type: ignore[union-attr]
+        errors = [abs(number_in(one[place - 1])) for one in rows]
+        assert number_in(found[f"{limit}, mean error (%)"]) == pytest.approx(sum(errors) / len(errors))
     text = next(one for one in blocks if isinstance(one, Text) and one.text == "What the models say:")
-    (said,) = (point for point in text.points if "held against" in point)
-    assert len(said.split()) <= 45
-    assert "Product form predicts" in said or "Simulation predicts" in said
+    both = re.search(r"of 6 cells held out (\d+)", text.leads[0])
+    assert both is not None
+    assert str(found["Both met"] if isinstance(found["Both met"], str) else number_in(found["Both met"])).startswith(
+        both[1]
+    )
+    raw = re.search(r"as measured (\d+)", text.leads[0])
+    assert raw is not None
+    assert number_in(found["Both met as measured"]) == float(raw[1])
+
+
+def test_all_layouts_have_a_row_together_and_the_first_alone_is_drawn_open(tmp_path: Path) -> None:
+    made = models.build(task_of(read(tmp_path, kind="split"), ""))
+    rows = table(made, "models-layouts").rows
+    assert [row[0] for row in rows] == [
+        "1 proxy, 1 server, reads, 2 readers",
+        "1 proxy, 1 server, reads, 8 readers",
+        "all",
+    ]
+    for place in (1, 2):
+        assert number_in(rows[2][place]) == number_in(rows[0][place]) + number_in(rows[1][place])
+    drawn = {one.name: one for one in made if isinstance(one, Figure)}
+    assert [len(drawn[name].panels) for name in ("models-diagram", "models-diagram-others")] == [1, 1]
+    shown = arrange(Section("models", "Models", "How well?", "", blocks=tuple(made)))
+    assert [one.name for one in shown.evidence if isinstance(one, Figure)] == ["models-diagram", "models-errors"]
 
 
 def test_a_model_that_stands_alone_is_a_dashed_line_beside_marks(tmp_path: Path, blocks: list[Block]) -> None:
@@ -574,7 +617,9 @@ def test_a_model_that_stands_alone_is_a_dashed_line_beside_marks(tmp_path: Path,
 
 
 def test_calibrated_models_have_a_short_title_and_say_how_their_levels_differ(blocks: list[Block]) -> None:
-    text = next(one for one in blocks if isinstance(one, Text) and one.text == "What calibrated models say:")
-    assert re.match(r"Throughput \d+ of 8 met.*; response time \d+ of 8 met", text.points[0])
-    assert "(leave-one-out)" in text.points[0]
-    assert "these counts are too good" in text.points[0]
+    text = next(one for one in blocks if isinstance(one, Text) and one.text == "What other models say:")
+    assert text.leads[-1].startswith(
+        "Calibrated models, the best of several on these very levels, so that the counts are too good: "
+    )
+    assert re.search(r": throughput \d+ of 8 met.*; response time \d+ of 8 met", text.leads[-1])
+    assert "(leave-one-out)" in text.points[-1]

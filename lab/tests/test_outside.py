@@ -94,9 +94,9 @@ def test_between_runs_of_a_cell_what_is_left_goes_with_the_generators_waiting_or
     rising = [a_cell((1.0, 0.40), (4.0, 0.61), (8.0, 0.79)), a_cell((0.7, 0.45), (3.0, 0.58), (6.1, 0.70), (9.0, None))]
     said = open_text(rising, a_sweep())
     assert (
-        "is the longer, the more of the time generators were ready and not let run (correlation +0.99, 6 runs in 2 cells)"
-        in said
-    )
+        "is the longer, the more of the time generators were ready and not let run (correlation +0.99). That is between runs of one cell, "
+        "of 6 runs in 2 cells."
+    ) in said
     assert said.endswith("no run has measured: the kernel's stamp of its arrival there would tell.")
     # Two cells whose means rise together, and whose runs do not.
     level = [a_cell((1.0, 0.40), (1.1, 0.40), (1.0, 0.41)), a_cell((9.0, 0.80), (8.9, 0.80), (9.0, 0.81))]

@@ -105,16 +105,18 @@ def test_what_a_proxy_costs_is_said_at_the_fewest_clients_and_at_the_maximum(mon
     )
     assert isinstance(text, Text)
     assert text.text == "What the proxies cost:"
-    light, added, full = text.points
-    assert light.startswith("Writes, 6 clients: a request takes 3.75 ")
-    assert "directly, 7.50 " in light
-    assert light.endswith("through one proxy (+100.0 %), so that these clients get 1,600 and 800 requests/s.")
+    assert text.leads[0].startswith("Writes, 6 clients: a request takes 3.75 ")
+    assert "directly, 7.50 " in text.leads[0]
+    assert text.leads[0].endswith("through one proxy (+100.0 %).")
+    light, full = (point.removeprefix(lead).strip() for point, lead in zip(text.points, text.leads, strict=True))
     # 7.50 - 3.75 ms, of which twice 1.75 ms is built in.
-    assert added == (
-        "Of the 3.75 ms that a request of these writes takes longer, 3.50 ms are the delays of one more hop and 0.04 ms stages of the "
-        "proxy itself (all but backend). The rest, 0.21 ms, was not measured by itself: sending over one more link is in it."
+    assert light == (
+        "So these clients get 1,600 and 800 requests/s. Of the 3.75 ms that a request of these writes takes longer, 3.50 ms are the delays "
+        "of one more hop and 0.04 ms stages of the proxy itself (all but backend). The rest, 0.21 ms, was not measured by itself: sending "
+        "over one more link is in it."
     )
     assert texts_of(parts) == ["writes", "6", "3.75", "3.50", "0.04", "0.21"]
+    assert text.leads[1] == "At the maximum through one proxy, against direct access: writes with 8 workers within 5 %."
     assert full == "Writes stop at 3,481 requests/s directly, through one proxy with 8 workers at 3,476 (−0.2 %)."
     assert texts_of(maxima) == ["writes", "8", "3,481", "3,476", "−0.2", "shown"]
     assert isinstance(table, Table)
@@ -128,9 +130,11 @@ def test_the_price_at_the_maximum_is_that_of_each_number_of_workers(monkeypatch:
     """The list had the series with the most workers alone, which lost nothing."""
     text, *_ = blocks(monkeypatch, through(1, FEW, ENOUGH), series("direct", RequestPath.DIRECT, DIRECT))
     assert text.points[-1] == (
+        "At the maximum through one proxy, against direct access: writes with 8 workers −39.2 %; the others within 5 %. "
         "Writes stop at 3,481 requests/s directly; through one proxy at 2,117 with 8 workers (−39.2 %) and within 5 % of direct access "
         "with 16 workers."
     )
+    assert text.points[-1].startswith(f"{text.leads[-1]} Writes stop")
 
 
 def test_a_second_proxy_that_brings_back_what_the_first_costs_is_named_first(
@@ -148,8 +152,11 @@ def test_a_second_proxy_that_brings_back_what_the_first_costs_is_named_first(
     )
     assert {"8", "2,117", "3,467", "+63.7", "3,481", "16", "3,477"} <= set(texts_of(maxima))
     # With few clients nothing waits for a worker: what the hop takes stays.
-    assert light.startswith("Writes, 6 clients: a request takes 3.75 ")
-    assert light.endswith("through 2 proxies (+94.2 %): a second proxy does not bring this back.")
+    assert light.startswith(
+        "Writes, 6 clients: a second proxy does not bring back what the first costs in response time. A request takes 3.75 "
+    )
+    assert light.endswith("through 2 proxies (+94.2 %).")
+    assert [one.rpartition(" ")[2] for one in text.leads] == ["3,481).", "time."]
     assert {"+97.3", "+94.2"} <= set(texts_of(levels))
     assert all(len(one.split()) <= 50 for one in text.points)
 
@@ -219,13 +226,11 @@ def test_a_hop_behind_a_full_station_is_said_of_its_workload_alone(monkeypatch: 
     """“Where nothing is full was not measured” stood above a price of writes where nothing was full."""
     direct, proxied = series("direct", RequestPath.DIRECT, DIRECT), series("proxied", RequestPath.PROXY, PROXIED)
     text, *_ = blocks(monkeypatch, proxied, direct, full="server uplinks")
-    hidden, stops = text.points
-    assert hidden.startswith("Writes, 6 clients: ")
-    assert hidden.endswith(
-        "The server uplinks are full on both ways, even with these fewest clients, and so hide what the hop adds: requests wait less for "
-        "them."
-    )
-    assert stops.startswith("Writes stop at ")
+    stops, hidden = text.points
+    assert text.leads[1] == "Writes, 6 clients: the server uplinks are full on both ways and hide what the hop adds."
+    assert hidden.startswith(f"{text.leads[1]} A request takes 3.75 ")
+    assert hidden.endswith(" Behind a hop a request waits less for what is full, even with these fewest clients.")
+    assert " Writes stop at " in stops
 
 
 def test_sections_whose_loops_took_cpu_time_from_one_alone_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

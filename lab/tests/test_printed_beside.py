@@ -135,7 +135,11 @@ def test_what_splitting_does_to_keys_and_tails_stands_beside_the_mean_and_beside
     for one in at_most[1:]:
         assert isinstance(one, Value)
         assert one.text in " ".join(blocks[0].points)
-    grows = blocks[0].points[0]
+    # What splitting changes comes first; of both only the first sentence stands open.
+    assert blocks[0].points[0].startswith(("Splitting", "The mean", "No difference"))
+    assert "p90 of gets" not in blocks[0].leads[0]
+    grows = blocks[0].points[1]
+    assert grows.startswith(blocks[0].leads[1])
     assert "the mean response time of gets " in grows
     entries = [one for row in tables[f"{section.name}-comparison"].rows for one in row]
     levels = {one.text.partition(" ")[0] for one in entries if isinstance(one, Value)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
@@ -15,7 +16,7 @@ from weir_lab.report.common import Task, series_of
 from weir_lab.report.numbers.published import TIMES_OVER_CLIENTS, printed_maxima
 from weir_lab.report.numbers.readings import read_cells
 from weir_lab.report.oracles import read_table
-from weir_lab.report.page.blocks import Table, Value
+from weir_lab.report.page.blocks import Table, Text, Value
 from weir_lab.report.printed_times import times_beside
 from weir_lab.report.sections import clients
 from weir_lab.report.sections.comparisons.drawn import printed_lines
@@ -159,6 +160,40 @@ def test_cells_without_a_proxy_have_times_over_clients_in_place_of_what_a_proxy_
         number, time, rate = (one.value for place in places if isinstance(one := row[place], Value))
         assert rate == pytest.approx(time / number, rel=1e-3)
         assert len(row) == len(table.columns)
+
+
+def test_the_law_is_a_point_of_its_own_only_where_it_fails(direct: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    """“The interactive law holds within 5 % on 18 of 18 cells” stood open in five sections of a page."""
+
+    def found() -> tuple[Text, dict[str, Table]]:
+        blocks = clients.build(direct)
+        text = next(one for one in blocks if isinstance(one, Text))
+        return text, {one.name: one for one in blocks if isinstance(one, Table)}
+
+    text, tables = found()
+    cells = len(tables["baseline-laws"].rows)
+    said = f"The interactive law holds within 5 % on {cells} of {cells} cells; the largest deviation is "
+    assert said in tables["baseline-laws"].caption
+    assert not any("interactive law" in point for point in text.points)
+    monkeypatch.setattr(clients, "_law", lambda cell: 0.2 if cell.settings.clients > 6 else 0.0)
+    text, tables = found()
+    assert text.leads[-1].startswith("The interactive law holds within 5 % on ")
+    assert not text.leads[-1].startswith(said)
+    assert text.leads[-1] in tables["baseline-laws"].caption
+
+
+def test_a_point_on_a_maximum_opens_with_it_and_with_what_limits(direct: Task) -> None:
+    """Five sentences on a maximum stood open, and what limits was the last of them."""
+    blocks = clients.build(direct)
+    text = next(one for one in blocks if isinstance(one, Text))
+    for lead, point in zip(text.leads, text.points, strict=True):
+        assert re.match(r"(Reads|Writes): (maximum|largest mean) [\d,]+ requests/s ", lead)
+        assert lead.endswith(" limit.")
+        assert "Throughput stops growing" not in lead
+        assert len(lead.split()) <= 25
+        assert point.startswith(lead)
+    reached = next(one for one in blocks if isinstance(one, Table) and one.name == "baseline-reached")
+    assert len(reached.caption.split()) <= 35
 
 
 def test_where_more_workers_wait_longer_for_memcached_is_said_beside_the_queue_that_they_empty(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_where_every_tier_keeps_below_the_page_says_so_and_without_quotas_nothin
     assert [one.endswith("follows from what was built, and is no finding of its own.") for one in said] == [True]
     (system,) = [one for one in report.sections if one.name == "system"]
     (machines,) = [one for one in system.blocks if isinstance(one, Table) and one.name == "system-machines"]
-    assert "every other has room, whatever limited in the study" in machines.caption
+    assert "only tiers that are to limit can use them up" in machines.caption
     report = made(tmp_path / "none", "all = []", {})
     assert not any("quota" in one for one in report.limits)
     assert not any(isinstance(one, Table) and "quotas" in one.name for part in report.sections for one in part.blocks)

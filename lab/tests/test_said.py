@@ -24,7 +24,7 @@ from weir_lab.report.sections.claims.confirming import Weighed, _links_text
 from weir_lab.report.sections.claims.contrasts import AtMaximum, Pair, by_own_runs, level_against_one, within_percent
 from weir_lab.report.sections.claims.family import _level
 from weir_lab.report.sections.claims.rules import _own_text
-from weir_lab.report.sections.claims.why import _second_sign
+from weir_lab.report.sections.claims.why import _sign
 from weir_lab.report.sections.clients import _first
 from weir_lab.report.sections.comparisons.beside import _hops
 from weir_lab.report.sections.comparisons.queued import queue_grows
@@ -95,7 +95,7 @@ def test_splitting_says_what_it_does_to_sets_and_to_the_links_of_servers(monkeyp
     said = shares(monkeypatch, 0.81, 0.986)
     assert "Beside gets of 9 keys a SET takes 18.6 ms where they are whole and 24.7 ms where they are split." in said
     assert "With 9 keys whole gets use 81 % of the server uplinks, split ones 99 %." in said
-    assert said.endswith("a split one uses several at once.")
+    assert "while others may idle; a split one uses several at once." in said
     # Of one server, or of links as full as before, nothing was idle.
     assert "idle" not in shares(monkeypatch, 0.81, 0.986, servers=1)
     assert "idle" not in shares(monkeypatch, 0.95, 0.98)
@@ -140,7 +140,7 @@ def test_a_step_that_goes_against_the_whole_is_named_with_its_interval_and_in_th
         for verdict in ("holds", "cannot tell")
     ]
     assert in_part_text(findings) == (
-        " “More threads give more” holds from end to end, and goes the other way within: 16 to 32 −19.3 % (−24.0 to −14.3)."
+        " “More threads give more” holds from end to end, but reverses within: 16 to 32 −19.3 % (−24.0 to −14.3)."
     )
 
 
@@ -183,6 +183,10 @@ def test_a_setting_that_an_earlier_sweep_has_too_stands_beside_it() -> None:
     )
     assert isinstance(table, Table)
     assert len(table.rows) == 1
+    # Sweeps that differ by a few percent are more evidence.
+    little, _ = again_blocks(part("s4-max3", 384, 15_000.0, 15_800.0), earlier)
+    assert isinstance(little, Text)
+    assert (text.note, little.note) == (False, True)
     # A setting with a few clients more is another one, and stands by itself; one with many more is none.
     near, table = again_blocks(part("s4-max3", 372, 18_000.0, 21_000.0), earlier)
     assert isinstance(near, Text)
@@ -385,10 +389,8 @@ def test_what_a_proxy_adds_is_distinguished_from_the_delays_that_were_built() ->
 def test_no_second_sign_is_missed_of_a_station_that_nobody_named() -> None:
     """“No station is full: … so there is no second sign of it” stood on the page of our own system."""
     alone: Any = SimpleNamespace(line=None)
-    assert _second_sign(alone, "server uplinks").startswith(
-        "All cells have the same clients, so there is no second sign of it"
-    )
-    assert "sign" not in _second_sign(alone, "")
+    assert _sign(alone, "server uplinks").text == "There is no second sign: all cells have the same clients."
+    assert "sign" not in _sign(alone, "").text
 
 
 def test_time_that_stays_or_has_no_room_to_grow_is_no_second_sign() -> None:
@@ -397,10 +399,11 @@ def test_time_that_stays_or_has_no_room_to_grow_is_no_second_sign() -> None:
     def place(times: dict[int, float]) -> Any:
         return SimpleNamespace(line=a_subject("Weir", RequestPath.PROXY, times), stop=None)
 
-    stays = _second_sign(place({1: 1.77, 64: 1.82}), "")
-    assert stays == "From 1 to 64 clients (64 times) the response time changes by +2.82 % only: hardly anything waits."
-    near = _second_sign(place({348: 20.0, 396: 21.0}), "proxy CPU quotas")
-    assert near == "Clients differ too little, 348 to 396, to see which time grows with them."
+    stays = _sign(place({1: 1.77, 64: 1.82}), "")
+    assert stays.text == "From 1 to 64 clients the response time changes by +2.82 % only: hardly anything waits."
+    assert stays.more == "64 clients are 64 times as many as 1."
+    near = _sign(place({348: 20.0, 396: 21.0}), "proxy CPU quotas")
+    assert near.text == "Clients differ too little, 348 to 396, to see which time grows with them."
 
 
 def test_intervals_are_those_that_decide_where_any_of_several_parts_may() -> None:

@@ -117,9 +117,12 @@ def test_the_section_says_what_the_study_files_and_the_testbed_say(tmp_path: Pat
     assert [tier.machines for tier in system.tiers] == [settings.client_machines, settings.proxies, settings.servers]
     assert [tier.mbit_s for tier in system.tiers] == [201.0, 804.0, 101.0]
     assert [station.name for station in system.stations] == ["network thread", "one queue", "8 to 64 workers"]
-    assert isinstance(section.blocks[0], Text)
-    assert section.blocks[0].text.startswith(system.sentence)
-    assert section.blocks[0].text.endswith(
+    assert section.blocks[0] is figure
+    reported = section.blocks[1]
+    assert isinstance(reported, Text)
+    assert reported.note, "a screen reader says it with the drawing, and the page need not say it twice"
+    assert reported.text.startswith(system.sentence)
+    assert reported.text.endswith(
         "On a real link of 101 Mbit/s (that of a server) a value of 4,096 bytes would take 0.32 ms more."
     )
     # Nothing says where copies lie of a placement that is not modulo.

@@ -14,7 +14,7 @@ from weir_lab.design.whole.sets import Margins
 from weir_lab.records.formats import STAGES
 from weir_lab.report.numbers.stations import Usage, bottleneck
 from weir_lab.report.page.blocks import Value
-from weir_lab.report.sections.claims.confirming import _also_differs, _over_pairs
+from weir_lab.report.sections.claims.confirming import _also_differs, over_pairs
 from weir_lab.report.sections.claims.contrasts import Pair
 from weir_lab.report.sections.claims.why import (
     _based,
@@ -22,10 +22,10 @@ from weir_lab.report.sections.claims.why import (
     _modelled,
     _over_plateau,
     _said,
-    _second_sign,
     _Sent,
     _sent_by_clients,
     _shown_by_runs,
+    _sign,
     _twice,
     _two_runs,
 )
@@ -48,6 +48,7 @@ def changed(verdict: str, base: Any, other: Any) -> Any:
         estimate=None,
         verdict=verdict,
         evidence="throughput goes from this to that",
+        change="+1.0 % (−1.0 to +3.0)",
         changed_text="twice the workers",
         levels_text="",
         basis="",
@@ -90,6 +91,37 @@ def test_workers_are_the_next_limit_behind_the_clients_links_which_hold_none() -
     )
     said = bottleneck([Usage("client uplinks", 1.0, "b"), crew], queue_grows=None).sentence
     assert said == "The client uplinks limit: 100 % used (b). Next are the workers, 95 % used."
+
+
+def test_what_is_full_is_shown_without_its_evidence_and_doubts_are_shown_with_it() -> None:
+    """A reader of “Why” had the bytes of a request in every first sentence, before the run that confirms it."""
+    link, crew = Usage("server uplinks", 1.0, "bytes"), Usage("workers", 0.95, "held", holds=True)
+    machine = Usage("CPUs of this machine", 0.99, "anyone", shared=True)
+
+    def both(*stations: Usage) -> tuple[str, str]:
+        found = bottleneck(list(stations), queue_grows=None)
+        return found.lead, found.rest
+
+    assert both(link, crew) == (
+        "the server uplinks limit, 100 % used.",
+        "The server uplinks are used 100 % (bytes); the workers are held by them.",
+    )
+    assert (
+        both(link, machine)[0] == "the server uplinks limit, 100 % used. The CPUs of this machine were 99 % busy, too."
+    )
+    alike = both(link, Usage("memcached CPU quotas", 0.99, "CPUs"))
+    assert alike[0] == "the server uplinks and the memcached CPU quotas limit, 100 % and 99 % used."
+    assert alike[1] == "The server uplinks are used 100 % (bytes), the memcached CPU quotas 99 %."
+    assert both(crew) == (
+        "the workers limit, 95 % used.", "The workers are used 95 % (held), while no link and no processor is full.",
+    )  # fmt: skip
+    strangers = Usage("CPUs of this machine", 0.95, "anyone", shared=True, others=0.92)
+    assert both(strangers)[0].endswith("92 % by other programs: this is not the limit of the system itself.")
+    assert both(WORKERS) == (
+        "no station is full, the busiest are the workers with 80 %. Where throughput does not grow, what limits is none of them.",
+        "The workers are used 80 % ().",
+    )
+    assert both() == ("nothing in the records tells how busy any station was.", "")
 
 
 def test_clients_that_wait_for_replies_bound_what_twice_of_a_station_brings() -> None:
@@ -205,8 +237,10 @@ def test_where_half_of_a_quota_loses_more_than_half_twice_is_no_bound_and_its_co
     one.more.changes, one.more.times, one.changed_text = "proxy CPU quotas", 0.5, "half the proxy CPU quotas"
     one.estimate = Estimate(math.log(0.311), 0.05, 20.0)
     assert confirming.lost_more(one)
-    said = _said(one, "proxy CPU quotas", place(11_100.0))
-    assert said.endswith(
+    said, rest = _said(one, "proxy CPU quotas", place(11_100.0))
+    # That more than half is lost is said at once, and why it is on demand.
+    assert said.endswith(": confirmed; more than half is lost.")
+    assert rest.endswith(
         "here more is lost: a request takes 32.4 µs of the proxies' CPU time, and 52.7 µs with half the quotas."
     )
     quota = Usage("proxy CPU quotas", 1.0, "")
@@ -263,12 +297,33 @@ def test_workers_that_the_station_holds_are_let_go_with_it() -> None:
 
 
 def test_a_station_that_does_not_limit_is_as_expected_when_more_of_it_changes_nothing() -> None:
-    said = _said(changed("not confirmed", cell(3045.0), cell(2977.0)), "proxy uplinks", place(3050.0))
-    assert said.startswith(
-        "As expected where the proxy uplinks limit, twice the workers change less at 384 clients than they would if"
+    shown, said = _said(changed("not confirmed", cell(3045.0), cell(2977.0)), "proxy uplinks", place(3050.0))
+    assert shown == ""
+    assert said == (
+        "As expected where the proxy uplinks limit, twice the workers change less at 384 clients than they would if they limited: "
+        "throughput goes from this to that and changes by +1.0 % (−1.0 to +3.0)."
     )
-    own = _said(changed("not confirmed", cell(3045.0), cell(2977.0)), "workers", place(3050.0))
-    assert own == "Runs with twice the workers at 384 clients: not confirmed; throughput goes from this to that."
+
+
+def test_a_run_that_does_not_confirm_what_limits_or_cannot_tell_is_shown_at_once() -> None:
+    """What opens on demand is what is as expected."""
+    unchanged = cell(3045.0), cell(2977.0)
+    own = _said(changed("not confirmed", *unchanged), "workers", place(3050.0))
+    assert own == (
+        "With twice the workers, throughput at 384 clients changes by +1.0 % (−1.0 to +3.0): not confirmed.",
+        "With twice the workers throughput goes from this to that.",
+    )
+    another, _ = _said(changed("cannot tell", *unchanged), "proxy uplinks", place(3050.0))
+    assert another.startswith(
+        "With twice the workers (this is another station than the proxy uplinks), throughput at 384 clients changes"
+    )
+    assert another.endswith(": cannot tell.")
+    hindered = changed("cannot tell", *unchanged)
+    hindered.evidence, hindered.change = "the runs were made at different speeds of the machines", ""
+    assert _said(hindered, "workers", place(3050.0)) == (
+        "Runs with twice the workers at 384 clients: cannot tell; the runs were made at different speeds of the machines.",
+        "",
+    )
 
 
 def test_runs_that_decide_nothing_for_want_of_a_second_one_are_said_to_be_there() -> None:
@@ -278,17 +333,19 @@ def test_runs_that_decide_nothing_for_want_of_a_second_one_are_said_to_be_there(
     base, other = one.pairs[0].base, one.pairs[0].other
     base.runs, other.runs = (1, 2, 3), (1,)
     said = "Runs with twice the workers exist, but one of the two cells has a single run, so they decide nothing."
-    assert _said(one) == said
+    assert _said(one) == (said, "")
     base.runs = (1,)
-    assert "but both cells have a single run, so" in _said(one)
+    assert "but both cells have a single run, so" in _said(one)[0]
     one.pairs *= 2
-    assert "but some of the cells have a single run, so" in _said(one)
+    assert "but some of the cells have a single run, so" in _said(one)[0]
     base.runs = other.runs = (1, 2)
-    assert _said(one) == "Not confirmed by a run of its own with twice the workers: two runs of each cell are needed."
+    assert (
+        _said(one)[0] == "Not confirmed by a run of its own with twice the workers: two runs of each cell are needed."
+    )
     assert _two_runs("576 (582 and 569)") == "576 (two runs: 582 and 569)"
     assert _two_runs("582 ± 3") == "582 ± 3"
-    assert (_over_pairs(1), _over_pairs(2)) == ("", "over both settings together ")
-    assert _over_pairs(3) == "over all 3 settings together "
+    assert (over_pairs(1), over_pairs(2)) == ("", "over both settings together ")
+    assert over_pairs(3) == "over all 3 settings together "
 
 
 def at_cell(throughput: float) -> Any:
@@ -361,7 +418,7 @@ def test_how_much_all_cells_use_of_a_station_names_which_cells(monkeypatch: pyte
 @pytest.mark.parametrize(
     ("station", "said"),
     [
-        ("server uplinks", "60 % of the growth outside of the proxy, which agrees with that."),
+        ("server uplinks", "60 % of the growth outside of the proxy, which agrees."),
         ("workers", "60 % of the growth outside of the proxy, which does not agree: another place may limit."),
         # Threads of every stage share the quota.
         ("proxy CPU quotas", "60 % of the growth outside of the proxy."),
@@ -377,7 +434,7 @@ def test_a_second_sign_agrees_only_where_it_could_disagree(
     monkeypatch.setattr(module, "_growth", lambda *_: parts)
     monkeypatch.setattr(module, "usages", lambda *_: [])
     here: Any = SimpleNamespace(line=SimpleNamespace(cells=[first, last]), stop=None, cell=last)
-    assert _second_sign(here, station).endswith(said)
+    assert _sign(here, station).text.endswith(said)
 
 
 def test_a_change_from_a_level_that_has_fallen_is_held_against_the_plateau_too() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -16,10 +16,10 @@ from weir_lab.design import Engine, Kind, RequestPath, Settings, cells_of, load_
 from weir_lab.design.whole.sets import DEFAULT_MARGINS
 from weir_lab.records.formats import STAGES
 from weir_lab.report.numbers.comparing import level_of, stands_alone
-from weir_lab.report.page.blocks import Figure, Table, Value, over
+from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
 from weir_lab.report.page.charts import LOOKS, Bar, Line, Look, Mark, Panel
 from weir_lab.theory.linear import interval_of
-from weir_lab.theory.units import count_text, signed_percent
+from weir_lab.theory.units import change_text, count_text, signed_percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from weir_lab.report.numbers.readings import CellReadings, Reading, SweepReadings
     from weir_lab.report.page.blocks import Block, Entry
     from weir_lab.theory.histogram import Histogram
+    from weir_lab.theory.linear import Change
     from weir_lab.theory.stats import Interval
 
 __all__ = [
@@ -43,9 +44,11 @@ __all__ = [
     "OPERATION_LOOKS",
     "PRINTED",
     "STAGE_LOOKS",
+    "Point",
     "Series",
     "Task",
     "binned",
+    "brief",
     "by_workload",
     "cell_name",
     "cell_words",
@@ -61,6 +64,7 @@ __all__ = [
     "marked_as_in",
     "method",
     "own_levels",
+    "points_text",
     "series_of",
     "speed_note",
     "spread_text",
@@ -93,6 +97,23 @@ OF_PROXIES = {
 # Programs that people know by another name than that of their file.
 _SUBJECTS = {"weir": "Weir", "nutcracker": "twemproxy"}
 _OUT_OF_NAMES = {"clients", "clients_per_thread", "client_machines", "client_threads", "instances", "write_ratio"}
+
+
+class Point(NamedTuple):
+    """A point of a list: what a page shows of it at first, and what opens on demand behind it."""
+
+    lead: str
+    rest: str = ""
+
+    @property
+    def whole(self) -> str:
+        """Both, as Markdown and twin have them."""
+        return f"{self.lead} {self.rest}".rstrip()
+
+
+def points_text(title: str, points: Sequence[Point]) -> Text:
+    """A list of which a page shows the leads."""
+    return Text(title, tuple(one.whole for one in points), leads=tuple(one.lead for one in points))
 
 
 @dataclass(frozen=True)
@@ -305,6 +326,13 @@ def line_over(
     return Line(name or series.name, tuple(one for one in marks if one is not None), series.look)
 
 
+def brief(change: Change) -> str:
+    """``−35.0 % (−38.1 to −31.7)``: intervals are 95 % intervals unless something else is said, as each page has it at its head."""
+    if f"{100 * change.level:g}" != "95":
+        return change_text(change)
+    return f"{signed_percent(change.percent)} % ({signed_percent(change.low)} to {signed_percent(change.high)})"
+
+
 def spread_text(changes: Sequence[float], percent: float) -> str:
     """Changes in percent, from the least to the largest, and how many are larger than a margin: a mean says little where they differ.
 
@@ -363,16 +391,20 @@ LAW_BY_RUNS = (
 )
 """Beside a column of the interactive law."""
 # What bars are: on a page whose words say more of it, and on one that says it here.
-BARS = "bars are 95 % intervals of each mean alone"
+BARS = "bars at points are the 95 % interval of each mean alone, where it has one"
 BARS_MEAN = "times and divided by a factor; two runs have none where nothing else tells how far runs differ"
-BARS_IN_FULL = f"{BARS}, {BARS_MEAN}"
+BARS_IN_FULL = f"bars at points are the 95 % interval of each mean alone, {BARS_MEAN}"
 
 
 def method(cells: Sequence[CellReadings], what: str = BARS) -> str:
-    """How many runs stand behind each point, and what the bars are."""
+    """How many runs stand behind each point, and what the bars are: in sentences of their own, so that a page says the second once."""
     counts = sorted({len(cell.runs) for cell in cells})
     shown = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    return f"n = {shown} runs per point; {what}." if counts != [1] else "One run per point, so no intervals."
+    return (
+        f"n = {shown} runs per point. {what[:1].upper()}{what[1:]}."
+        if counts != [1]
+        else "One run per point, so no intervals."
+    )
 
 
 def figure(

@@ -338,15 +338,13 @@ def sustained_points(task: Task, lines: Sequence[Series]) -> list[str]:
     if not ruled:
         return []
     said = [f"{one.name} up to {count_text(one.cell.settings.clients, 'client')}, {_rate_text(one)}" for one in ruled]
-    text = (
-        f"Lasting by {task.label}'s rule, that the median and the 95th percentile of the time in the proxy do not rise much, here by no "
-        f"more than half from the fewest clients on: {'; '.join(said)}."
-    )
     most, choice = max(ruled, key=_rate), _choice(ruled)
-    text += (
-        f" Of these the most is {_rate_text(most)} ({most.name}). The fewest clients, and then the fewest readers, with which no more than "
-        f"{_ALIKE_PERCENT:g} % of it is lost, by means, are our choice: {count_text(choice.cell.settings.clients, 'client')} with "
-        f"{choice.name}, {_rate_text(choice)}."
+    text = (
+        f"The most that lasts by {task.label}'s rule is {_rate_text(most)} ({most.name}); our choice is "
+        f"{count_text(choice.cell.settings.clients, 'client')} with {choice.name}, {_rate_text(choice)}. The rule: the median and the 95th "
+        "percentile of the time in the proxy do not rise much, here by no more than half from the fewest clients on. So much lasts: "
+        f"{'; '.join(said)}. Our choice has the fewest clients, and then the fewest readers, with which no more than {_ALIKE_PERCENT:g} % "
+        "of the most is lost, by means."
     )
     own = next((one for one in levels if one.chosen), None)
     if own is not None:

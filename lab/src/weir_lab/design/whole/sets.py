@@ -273,6 +273,8 @@ class StudySet(_Strict):
     name: Annotated[str, Field(pattern=r"^[a-z0-9]{1,20}$")]
     title: str
     about: str
+    changed: str = ""
+    """What of its sentences was changed when data were known."""
     engine: Literal["event", "pool", "split"]
     published: str = ""
     without_network: list[str] = Field(default_factory=list)

@@ -114,13 +114,16 @@ class Limit:
     """Which station limits, and why we say so; ``station`` is empty where none is full.
 
     ``short`` is the sentence without the evidence, for where that stands elsewhere. ``alike`` is another station of the system that is used
-    as much: which of the two limits cannot be seen there.
+    as much: which of the two limits cannot be seen there. ``lead`` is what limits and how far it is used, to stand behind a colon, and
+    ``rest`` the evidence in whole sentences.
     """
 
     station: str
     sentence: str
     short: str = ""
     alike: str = ""
+    lead: str = ""
+    rest: str = ""
 
     @property
     def named(self) -> str:
@@ -320,21 +323,27 @@ def bottleneck(found: list[Usage], *, queue_grows: bool | None) -> Limit:
                 f"The {first.station} limit: {100 * first.share:.0f} % used, {100 * first.others:.0f} % by other programs: this is not the "
                 f"limit of the system itself.{grown[queue_grows]}",
                 f"The {first.station} limit, mostly by other programs.{grown[queue_grows]}",
+                lead=f"the {first.station} limit, {100 * first.share:.0f} % used, {100 * first.others:.0f} % by other programs: this is "
+                "not the limit of the system itself.",
             )
         behind = any(one.station not in BEFORE_PROXY for one in own or common)
         waiting = [usage.station for usage in full if usage.holds and behind]
         held = f"; the {waiting[0]} are held by them" if waiting else ""
         alike = next((one for one in own[1:] if one.share >= first.share - _ALIKE), None) if own else None
         named = f"{first.station} and the {alike.station}" if alike is not None else first.station
-        used = f"{100 * first.share:.0f} % used"
+        used, too, both = f"{100 * first.share:.0f} %", "", ""
         if alike is not None:
-            used += f", and {100 * alike.share:.0f} %"
+            other = f"{100 * alike.share:.0f} %"
+            too, both = f", and {other}", f", the {alike.station} {other}"
         beside = f" The {common[0].station} were {100 * common[0].share:.0f} % busy, too." if own and common else ""
+        after = _next_text(found, [first, alike], behind)
         return Limit(
             first.station,
-            f"The {named} limit: {used} ({first.evidence}){held}.{beside}{_next_text(found, [first, alike], behind)}{grown[queue_grows]}",
+            f"The {named} limit: {used} used{too} ({first.evidence}){held}.{beside}{after}{grown[queue_grows]}",
             f"The {named} limit.{grown[queue_grows]}",
             alike.station if alike is not None else "",
+            f"the {named} limit, {used}{too.replace(', and', ' and')} used.{beside}",
+            f"The {first.station} are used {used} ({first.evidence}){both}{held}.{after}",
         )
     if full:
         first = full[0]
@@ -343,17 +352,21 @@ def bottleneck(found: list[Usage], *, queue_grows: bool | None) -> Limit:
             f"The {first.station} limit: {100 * first.share:.0f} % used ({first.evidence}), while no link and no processor is full."
             f"{grown[queue_grows]}",
             f"The {first.station} limit.{grown[queue_grows]}",
+            lead=f"the {first.station} limit, {100 * first.share:.0f} % used.",
+            rest=f"The {first.station} are used {100 * first.share:.0f} % ({first.evidence}), while no link and no processor is full.",
         )
     if not found:
         nothing = "Nothing in the records tells how busy any station was."
-        return Limit("", nothing, nothing)
+        return Limit("", nothing, nothing, lead=f"n{nothing[1:]}")
     busiest = found[0]
+    none = "Where throughput does not grow, what limits is none of them."
     return Limit(
         "",
         f"No station is full: the busiest are the {busiest.station} with "
-        f"{100 * busiest.share:.0f} % ({busiest.evidence}). Where throughput does not grow, what limits is none of them."
-        f"{grown[queue_grows]}",
+        f"{100 * busiest.share:.0f} % ({busiest.evidence}). {none}{grown[queue_grows]}",
         f"No station is full.{grown[queue_grows]}",
+        lead=f"no station is full, the busiest are the {busiest.station} with {100 * busiest.share:.0f} %. {none}",
+        rest=f"The {busiest.station} are used {100 * busiest.share:.0f} % ({busiest.evidence}).",
     )
 
 

@@ -121,7 +121,7 @@ def _errors_together(errors: Sequence[tuple[Section, Table]]) -> Section:
             found.setdefault(row, []).append(section.title)
     first = errors[0][1]
     rows = tuple(("; ".join(dict.fromkeys(titles)), *row) for row, titles in found.items())
-    table = Table(f"page{KNOWN_ERRORS}", first.caption, ("Section", *first.columns), rows)
+    table = Table(f"page{KNOWN_ERRORS}", first.caption, ("Section", *first.columns), rows, folded=True)
     return Section(ERRORS, "Printed wrongly in the study", "", "", blocks=(table,))
 
 

@@ -259,6 +259,8 @@ class Report:
     listing: str = ""
     """Where the list of all attempts lies, beside the page; empty without one."""
     findings_text: str = ""
+    changed: str = ""
+    """What of the sentences that are judged was changed when data were known."""
     limiting: Table | None = None
     of_earlier: bool = True
     """Whether an earlier study concluded what is judged; else it was claimed by us, before there were data."""

@@ -188,11 +188,7 @@ def axes_text(panels: Sequence[Panel], reaches: Sequence[tuple[float, float] | N
     for panel, reach in zip(panels, reaches, strict=True):
         if panel.has_data:
             kinds.setdefault((panel.y.label, panel.y.log), set()).add(reach or _reach_y(panel)[:2])
-    return (
-        " Panels of the same quantity have y axes of their own."
-        if any(len(ends) > 1 for ends in kinds.values())
-        else ""
-    )
+    return " The panels' y axes differ." if any(len(ends) > 1 for ends in kinds.values()) else ""
 
 
 def _common_reach(panels: Sequence[Panel]) -> tuple[float, float] | None:

@@ -17,7 +17,7 @@ import jinja2
 from weir_lab import __version__
 from weir_lab.errors import ReportError
 from weir_lab.report.page.arranging import ERRORS, WORDS, Arranged, arrange, gathered, ordered
-from weir_lab.report.page.blocks import KNOWN_ERRORS, RUNS, Figure, Section, Table, Text, Value
+from weir_lab.report.page.blocks import KNOWN_ERRORS, RUNS, Expectation, Figure, Section, Table, Text, Value
 from weir_lab.report.page.charts import COLOURS, DASHES, axes_text, definitions, draw, legend_of, shared_reaches, swatch
 from weir_lab.report.page.complete import require_complete
 from weir_lab.report.page.data import data_link
@@ -27,7 +27,7 @@ from weir_lab.report.page.drawings.queues import Diagram, draw_diagram
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weir_lab.report.page.blocks import Block, Entry, Report
+    from weir_lab.report.page.blocks import Block, Entry, Finding, Report
 
 __all__ = ["figure_html", "html_page", "markdown_page"]
 
@@ -38,7 +38,8 @@ _ROWS_MAX = 100
 _EXPECTED = (("study", "What the study expected"), ("ours", "What we expected"))
 # Tables of this number of columns are set smaller; of more than the second number, intervals may break in their middle.
 _COLUMNS_MANY, _COLUMNS_WHOLE_MAX = 9, 12
-_VERDICTS = {"holds": "good", "does not hold": "bad", "cannot tell": "warn", "no data": "mute"}
+_HOLDS = "holds"
+_VERDICTS = {_HOLDS: "good", "does not hold": "bad", "cannot tell": "warn", "no data": "mute"}
 
 
 def html_page(report: Report, data_folder: str = "") -> str:
@@ -63,12 +64,12 @@ def html_page(report: Report, data_folder: str = "") -> str:
     page = environment.from_string(template).render(
         report=report,
         reasons={one.name: _reasons(one) for one in report.sections},
-        concluded={one.name: _concluded(one) for one in report.sections},
+        lacks={one.name: [_lack(text) for text in one.lacks] for one in report.sections},
+        ledgers={one.name: _ledgers(one, of_earlier=report.of_earlier) for one in report.sections},
         limiting=_html_table(report.limiting) if report.limiting is not None else "",
         sections=[(one, _Parts.of(parts, numbers)) for one, parts in zip(report.sections, arranged, strict=True)],
         built=any(one.built for one in report.findings),
         verdicts=_VERDICTS,
-        expected=_EXPECTED,
         wrong=_wrong(report),
         errors=ERRORS,
         version=__version__,
@@ -96,7 +97,7 @@ def markdown_page(report: Report) -> str:
         out += [
             f"## {report.findings_title}",
             "",
-            report.findings_text,
+            f"{report.findings_text} {report.changed}".strip(),
             "",
             f"| {'conclusion' if report.of_earlier else 'claim'} | verdict | p | evidence |",
             "|---|---|---|---|",
@@ -143,7 +144,7 @@ _CAPTION = re.compile(
     r'|<table id="(?P<table>[^"]+)"><caption>(?P<above>.*?)</caption>',
     re.DOTALL,
 )
-_SENTENCES = re.compile(r"(?<=[.!?]) (?=[A-Z“])")
+_SENTENCES = re.compile(r"(?<=[.!?]) (?=[A-Z“]|<a )")
 # What is shorter is no longer than the words that point to it.
 _REPEATED_WORDS_MIN = 10
 
@@ -255,14 +256,63 @@ def _reasons(section: Section) -> dict[str, str]:
     return found
 
 
-def _concluded(section: Section) -> dict[str, str]:
-    """By expectation the conclusions that are judged by the very same: they share its row. Empty text: in the same words."""
+@dataclass(frozen=True)
+class _Group:
+    """Rows of one origin, each with what of the study's conclusions shares it, and what the study found."""
+
+    name: str
+    title: str
+    rows: tuple[tuple[Finding, str, str], ...]
+
+
+@dataclass(frozen=True)
+class _Ledger:
+    """What was said before, with its verdicts: what does not hold or is not decided stands open, and what holds opens on demand."""
+
+    caption: str
+    groups: tuple[_Group, ...]
+    folded: bool
+
+
+def _ledgers(section: Section, *, of_earlier: bool) -> list[_Ledger]:
+    """At most two, the open one first. A page of eight sections read out 30 sentences that hold, each with its interval."""
+    shared = _concluded(section, of_earlier=of_earlier)
+    own = {one.evidence for one in section.expectations}
+    said: list[tuple[str, str, Sequence[Finding]]] = [
+        (f"expected-{whose}", title, section.expected_by(whose)) for whose, title in _EXPECTED
+    ]
+    alone = [one for one in section.findings if one.evidence not in own]
+    said.append(("concluded", "What the study concluded" if of_earlier else "What we claimed", alone))
+    found, named = [], set[str]()
+    for folded in (False, True):
+        groups = []
+        for name, title, asked in said:
+            rows = tuple(
+                (one, shared.get(one.name, ""), one.study_found if isinstance(one, Expectation) else "")
+                for one in asked
+                if (one.verdict == _HOLDS) == folded
+            )
+            if rows:
+                groups.append(_Group(f"{section.name}-{name}{'-held' if name in named else ''}", title, rows))
+                named.add(name)
+        if groups:
+            count = sum(len(group.rows) for group in groups)
+            held = f"Holds on our data: {count} expected or {'concluded' if of_earlier else 'claimed'} before"
+            found.append(
+                _Ledger(held if folded else "Does not hold on our data, or cannot be decided.", tuple(groups), folded)
+            )
+    return found
+
+
+def _concluded(section: Section, *, of_earlier: bool) -> dict[str, str]:
+    """By expectation that the study concluded what is judged by the very same, and in which words where they are others."""
     found: dict[str, str] = {}
+    who = "Concluded by the study, too" if of_earlier else "Claimed, too"
     for evidence in {one.evidence: None for one in section.findings}:
         same = next((one for one in section.expectations if one.evidence == evidence), None)
         if same is not None:
             claims = [one.claim for one in section.findings if one.evidence == evidence and one.claim != same.claim]
-            found[same.name] = " ".join(claims)
+            found[same.name] = f"{who}: {' '.join(claims)}" if claims else who
     return found
 
 
@@ -303,6 +353,12 @@ def _opening(lead: str, rest: str) -> str:
     if not rest.strip():
         return escape(lead)
     return f'{escape(lead)} <details class="rest"><summary>more</summary>{escape(rest.strip())}</details>'
+
+
+def _lack(text: str) -> str:
+    """What the study has and the page has not; a long reason opens on demand."""
+    item, colon, why = text.partition(": ")
+    return escape(text) if len(why.split()) <= _REASON_WORDS_MAX else _opening(f"{item}{colon.rstrip()}", why)
 
 
 def _html(block: Block, numbers: _Numbers, *, folded: bool) -> str:

@@ -13,6 +13,7 @@ from weir_lab.report.common import (
     BOUND,
     LAW_BY_RUNS,
     STAGE_LOOKS,
+    Point,
     Series,
     Task,
     binned,
@@ -23,6 +24,7 @@ from weir_lab.report.common import (
     line_over,
     mark_of,
     method,
+    points_text,
     series_of,
     stage_bar,
     unit_of,
@@ -47,7 +49,7 @@ from weir_lab.report.printed_times import (
 )
 from weir_lab.report.sections.comparisons.drawn import alike_text, deviations, printed_lines, proxy_percentiles
 from weir_lab.report.sections.comparisons.maxima import fewer_table, knee_of, knees_table, maxima_table, maximum_over
-from weir_lab.report.sections.comparisons.over_servers import crowd_points, crowd_table, spent_blocks, spent_points
+from weir_lab.report.sections.comparisons.over_servers import cost_points, crowd_table, spent_blocks
 from weir_lab.report.sections.comparisons.plateaus import names_text, reached_table, stops_of
 from weir_lab.report.sections.comparisons.queued import moved_points, queue_grows, queued
 from weir_lab.report.sections.comparisons.summaries import study_tables
@@ -188,7 +190,7 @@ def _throughput(task: Task, lines: Sequence[Series]) -> Figure | None:
                 f"{workload}: the {bound.tier} would carry {rate(bound.requests_per_s)} requests/s, far above what is drawn"
             )
         elif task.first.links_built:
-            bounds.append(f"{workload}: {bound.text}")
+            bounds.append(f"{bound.tier} ({workload})")
             drawn.append(Line("what the tightest links carry", (Mark(left, bound.requests_per_s),), BOUND, "level"))
         if task.first.links_built:
             theirs = printed_lines(task, group)
@@ -205,7 +207,7 @@ def _throughput(task: Task, lines: Sequence[Series]) -> Figure | None:
     if one_for_all:
         text += f" The study printed one maximum for all series of {' and of '.join(one_for_all)}."
     if bounds:
-        text += f" What the tightest links carry: {'; '.join(bounds)}."
+        text += f" Tightest links: {', '.join(bounds)}."
     if above:
         text += f" {'; '.join(above).capitalize()}."
     return figure(task, "throughput", f"Throughput {_over_words(lines)}", panels, text)
@@ -457,7 +459,7 @@ def _laws(task: Task, lines: Sequence[Series]) -> Table:
     )
     return Table(
         f"{task.spec.name}-laws",
-        f"All cells, and the laws on them: {what}. {LAW_BY_RUNS}95 % intervals over runs."
+        f"All cells, and the laws on them: {what}. {_law_text(task, cells)} {LAW_BY_RUNS}95 % intervals over runs."
         + (
             " In its sockets: of sampled requests, until the network thread had read them; a part of what is outside."
             if sampled
@@ -521,32 +523,55 @@ def _stations(task: Task, lines: Sequence[Series]) -> Table:
 
 def _sentences(task: Task, lines: Sequence[Series]) -> list[Text]:
     # What lasts by a study's own rule is what its section asks for.
-    points = [*sustained_points(task, lines), *map(_stop_sentence, stops_of(task))]
-    points += [*spent_points(task, lines), *crowd_points(task, lines)]
-    points += [_beside_sentence(task, one) for one in series_of(task) if one.event]
-    points += moved_points(task, lines)
+    points = [_opened(one) for one in sustained_points(task, lines)]
+    points += [_stop_point(one) for one in stops_of(task)]
+    points += cost_points(task, lines)
+    points += [_beside_point(task, one) for one in series_of(task) if one.event]
+    points += [_opened(one) for one in moved_points(task, lines)]
     cells = [cell for one in lines for cell in one.cells]
+    # Where the law holds everywhere, the table of all cells says so.
+    if _broken(task, cells):
+        points.append(Point(_law_text(task, cells)))
+    return [points_text("What the data say:", points)]
+
+
+def _opened(text: str) -> Point:
+    """A point that opens with its first sentence."""
+    lead, stop, rest = text.partition(". ")
+    return Point(f"{lead}{stop.rstrip()}", rest)
+
+
+def _broken(task: Task, cells: Sequence[CellReadings]) -> list[CellReadings]:
+    """On which the interactive law does not hold."""
+    return [cell for cell in cells if abs(_law(cell)) > task.first.study.gates.law_deviation_max]
+
+
+def _law_text(task: Task, cells: Sequence[CellReadings]) -> str:
     worst = max(cells, key=lambda cell: abs(_law(cell)))
-    broken = [cell for cell in cells if abs(_law(cell)) > task.first.study.gates.law_deviation_max]
-    points.append(
-        f"The interactive law holds within {100 * task.first.study.gates.law_deviation_max:g} % on {len(cells) - len(broken)} of "
-        f"{count_text(len(cells), 'cell')}; the largest deviation is {number(100 * _law(worst), 2)} % ({cell_words(worst)})."
+    return (
+        f"The interactive law holds within {100 * task.first.study.gates.law_deviation_max:g} % on "
+        f"{len(cells) - len(_broken(task, cells))} of {count_text(len(cells), 'cell')}; the largest deviation is "
+        f"{number(100 * _law(worst), 2)} % ({cell_words(worst)})."
     )
-    return [Text("What the data say:", tuple(points))]
 
 
-def _stop_sentence(stop: Stop) -> str:
-    """Where some series stop: their maxima as the first table has them, the knee, and what limits; the time there the table has."""
+def _stop_point(stop: Stop) -> Point:
+    """Where some series stop: their maxima as the first table has them and what limits; behind it the knee, falls and the queue."""
     maximum, lead = stop.maximum, stop.lead
     links = lead.sweep.study.topology.built_links if lead.sweep.links_built else None
     grows = {queue_grows(one) for one in stop.series}
-    limit = bottleneck(usages(maximum.cell, links), queue_grows=grows.pop() if len(grows) == 1 else None)
-    whose = f" ({_whose(stop)})"
+    found = usages(maximum.cell, links)
+    limit = bottleneck(found, queue_grows=grows.pop() if len(grows) == 1 else None).short
+    limits = bottleneck(found, queue_grows=None).short
+    whose, queue = f" ({_whose(stop)})", limit.removeprefix(limits).strip()
     if not stop.shown:
-        why_not = f" {maximum.yet_text[:1].upper()}{maximum.yet_text[1:]}: {maximum.why_not}{_single(stop)}."
-        return f"{stop.workload.capitalize()}: {maximum.largest_text}{whose}.{why_not} {limit.short}"
+        rest = [_not_yet(maximum, _single(stop)), queue]
+        return Point(
+            f"{stop.workload.capitalize()}: {maximum.largest_text}{whose}; no maximum is shown yet. {limits}",
+            " ".join(filter(None, rest)),
+        )
     reached = maximum.text if len(stop.series) == 1 else f"{stop.rate_text} {_first(stop)}"
-    parts = [f"{stop.workload.capitalize()}: {'' if maximum.lone else 'maximum '}{reached}{whose}."]
+    parts = []
     knees = {one.knee_text for one in stop.maxima if one.shown}
     if len(knees) == 1 and not maximum.lone:
         (knee,) = knees
@@ -562,7 +587,13 @@ def _stop_sentence(stop: Stop) -> str:
     open_ = [one.name for one, at in zip(stop.series, stop.maxima, strict=True) if not at.shown]
     if open_:
         parts.append(f"With {names_text(open_)} no maximum is shown yet; the table says what it takes.")
-    return " ".join([*parts, limit.short])
+    start = f"{stop.workload.capitalize()}: {'' if maximum.lone else 'maximum '}{reached}{whose}. {limits}"
+    return Point(start, " ".join(filter(None, [*parts, queue])))
+
+
+def _not_yet(maximum: Maximum, single: str = "") -> str:
+    """What a largest mean is, and what would tell a maximum."""
+    return f"{maximum.yet_text[:1].upper()}{maximum.yet_text[1:]}: {maximum.why_not}{single}."
 
 
 def _ours_text(maxima: Sequence[Maximum]) -> str:
@@ -576,10 +607,12 @@ def _ours_text(maxima: Sequence[Maximum]) -> str:
     return f" (levels of ours with fewer clients{more})"
 
 
-def _beside_sentence(task: Task, series: Series) -> str:
+def _beside_point(task: Task, series: Series) -> Point:
     """What another engine beside the original reaches: its row of the table of maxima."""
-    maximum = maximum_over(task, [series])
-    return f"Beside it, {series.name}, {series.workload}: {'maximum ' if maximum.shown else ''}{maximum.text}."
+    maximum, start = maximum_over(task, [series]), f"Beside it, {series.name}, {series.workload}: "
+    if maximum.shown:
+        return Point(f"{start}maximum {maximum.text}.")
+    return Point(f"{start}{maximum.largest_text}; no maximum is shown yet.", _not_yet(maximum))
 
 
 def _single(stop: Stop) -> str:

@@ -227,11 +227,9 @@ def _shares(
     blocked = any(design.read.ss_blocks is not None for _, design, _ in every)
     return Table(
         f"{task.spec.name}-shares",
-        "Shares of the variation in %: what each factor and each interaction (×) explains. The error is what none of them explains"
-        f"{', and what blocks of runs have in common is what is missing to 100' if blocked else ''}. Terms that are not significant are "
-        f"not shown to differ from 0, with a false discovery rate of {100 * FALSE_DISCOVERIES:g} % over all tables of the section. All "
-        f"others are shown to differ, and below {_NEGLIGIBLE_PERCENT:g} % they matter little all the same. Which share is the "
-        "largest, a verdict says where a sentence asks for it.",
+        "Shares of the variation in % that factors and interactions (×) explain. Error: what none explains"
+        f"{'; missing to 100: what blocks of runs have in common' if blocked else ''}. Not significant: not shown to differ from 0 (false "
+        f"discovery rate {100 * FALSE_DISCOVERIES:g} %).",
         ("Requests", "Response", *names, "Error", "Not significant"),
         tuple(rows),
     )
@@ -432,7 +430,9 @@ def _reading_text(designs: Sequence[TwoLevelDesign]) -> str:
         "squares: of a term q² times the number of runs; of blocks what the runs of each have in common; of the error (SSE) what is left; "
         f"in total (SST) that of all runs around their mean. {kinds}Share: SS over SST, the part of the variation (importance). On logs: "
         "the same of the model in which factors multiply. Significant, exploratory: an effect on the scale that is read, with a false "
-        f"discovery rate of {100 * FALSE_DISCOVERIES:g} % over all tables of the section."
+        f"discovery rate of {100 * FALSE_DISCOVERIES:g} % over all tables of the section. Shares of the variation: a term that is not "
+        f"called not significant is shown to differ from 0, and below {_NEGLIGIBLE_PERCENT:g} % it matters little all the same. Which "
+        "share is the largest, a verdict says where a sentence asks for it."
     )
 
 

@@ -22,6 +22,7 @@ from weir_lab.report.common import (
     with_tables,
 )
 from weir_lab.report.numbers.comparing import changes_between, loops_text, throughput_of
+from weir_lab.report.numbers.maxima import listed
 from weir_lab.report.numbers.published import errors_at
 from weir_lab.report.numbers.readings import operation_s
 from weir_lab.report.numbers.stations import usages
@@ -60,18 +61,20 @@ def build(task: Task) -> list[Block]:
         _histograms(task, modes),
     ]
     tables = [_comparison(task, modes), _changes(task, modes), _printed(task, modes)]
-    split = _sentence(modes)
-    points = (
-        *_growth_points(modes, task.margins.maximum),
-        f"{split[0].upper()}{split[1:]}",
-        *_beside_points(task, modes),
-    )
-    return [Text("What the data say:", points), *with_tables([*tables, *figures])]
+    split, *tails = _sentences(modes)
+    said = [
+        [f"{split[0].upper()}{split[1:]}", *tails],
+        _growth_points(modes, task.margins.maximum),
+        _beside_points(task, modes),
+    ]
+    # Of each the first sentence stands open.
+    points, leads = tuple(" ".join(one) for one in said if one), tuple(one[0] for one in said if one)
+    return [Text("What the data say:", points, leads=leads), *with_tables([*tables, *figures])]
 
 
 def summary(task: Task) -> str:
     """From which size splitting pays."""
-    return f"{task.spec.title}: {_sentence(_modes(task))}"
+    return f"{task.spec.title}: {' '.join(_sentences(_modes(task)))}"
 
 
 def reading_s(run: Reading) -> float | None:
@@ -380,16 +383,18 @@ def _middle(value: Value) -> str:
     return value.text.partition(" ")[0]
 
 
-def _sentence(modes: dict[str, list[CellReadings]]) -> str:
-    """What splitting does to the mean response time, and at the largest size to keys a second and tails."""
+def _sentences(modes: dict[str, list[CellReadings]]) -> list[str]:
+    """What splitting does to the mean response time, and at the largest size to keys a second; then to tails."""
     pairs = _pairs(modes)
     if not pairs:
-        return "Only one mode is there, so nothing can be said about splitting."
+        return ["Only one mode is there, so nothing can be said about splitting."]
     keys, mean = pairs[-1]
-    beside = [(name, dict(found).get(keys)) for name, found in _changes_beside(modes).items()]
-    parts = [f"by {_percent(mean).text} %"]
-    parts += [f"{name.removesuffix(_OF_GETS)} {_by_text(change)}" for name, change in beside if change is not None]
-    return f"{_pays_text(pairs)}; with {count_text(keys, 'key')} the mean response time of gets changes {', '.join(parts)}."
+    found = {name: dict(changes).get(keys) for name, changes in _changes_beside(modes).items()}
+    known = {name: _by_text(change) for name, change in found.items() if change is not None}
+    parts = [f"by {_percent(mean).text} %", *(f"{name} {by}" for name, by in known.items() if _OF_GETS not in name)]
+    tails = [f"{name.removesuffix(_OF_GETS)} {by}" for name, by in known.items() if _OF_GETS in name]
+    said = f"{_pays_text(pairs)}; with {count_text(keys, 'key')} the mean response time of gets changes {', '.join(parts)}."
+    return [said, *([f"Tails of the same gets: {listed(tails)}."] if tails else [])]
 
 
 def _beside_points(task: Task, modes: dict[str, list[CellReadings]]) -> list[str]:
@@ -398,21 +403,24 @@ def _beside_points(task: Task, modes: dict[str, list[CellReadings]]) -> list[str
     if not both:
         return []
     keys, *cells = both[-1]
-    return [one for one in (_of_sets(keys, cells), _of_links(task, keys, cells)) if one]
+    return [one for one in (*_of_links(task, keys, cells), _of_sets(keys, cells)) if one]
 
 
-def _of_links(task: Task, keys: int, cells: Sequence[CellReadings]) -> str:
+def _of_links(task: Task, keys: int, cells: Sequence[CellReadings]) -> list[str]:
     """How much of the servers' links whole and split gets use, and why these use more; empty where no links were built."""
     whole, split = (_link_share(task, cell) for cell in cells)
     if whole is None or split is None:
-        return ""
+        return []
     why = (
-        " A whole get waits for the link of one server while others may idle; a split one uses several at once."
+        "A whole get waits for the link of one server while others may idle; a split one uses several at once."
         if split - whole > _IDLE_SHARE and cells[0].settings.servers > 1
         else ""
     )
     used = [Value(100.0 * one, digits=0).text for one in (whole, split)]
-    return f"With {count_text(keys, 'key')} whole gets use {used[0]} % of the {_SERVER_LINKS}, split ones {used[1]} %.{why}"
+    return [
+        f"With {count_text(keys, 'key')} whole gets use {used[0]} % of the {_SERVER_LINKS}, split ones {used[1]} %.",
+        why,
+    ]
 
 
 def _link_share(task: Task, cell: CellReadings) -> float | None:
@@ -437,7 +445,7 @@ def _sets_text(modes: dict[str, list[CellReadings]]) -> str:
     ratios = {cell.settings.write_ratio for cells in modes.values() for cell in cells}
     if len(ratios) != 1 or ratios == {0.0}:
         return ""
-    return f" Of the requests that X counts {100.0 * ratios.pop():g} % are SETs of one key."
+    return f" {100.0 * ratios.pop():g} % of X are SETs of one key."
 
 
 def _by_text(change: Change) -> str:
@@ -492,9 +500,8 @@ def _comparison(task: Task, modes: dict[str, list[CellReadings]]) -> Table:
             )
     return Table(
         f"{task.spec.name}-comparison",
-        f"Exploratory: gets over their keys, by mode, with 95 % intervals over runs.{_sets_text(modes)} Over the fewest keys: how many "
-        "times as long gets take as with these. Each further key: what it adds to the time of the size before; its ends are those of both "
-        f"intervals, wider than 95 %.{loops_text([*task.sweeps, *task.beside])}",
+        f"Exploratory: gets over their keys, 95 % intervals over runs.{_sets_text(modes)} Each further key: added to the size before, from "
+        f"the ends of both intervals (wider than 95 %).{loops_text([*task.sweeps, *task.beside])}",
         (
             "Mode",
             "Keys",

@@ -75,8 +75,8 @@ def build(task: Task) -> list[Block]:
         chance.append(Mark(servers, expected))
     table = Table(
         f"{task.spec.name}-uniformity",
-        "Keys per server against equal shares: largest chi-square and smallest p-value of the repetitions, largest distance, its "
-        "mean if each key chose a server at random, and what the study printed. The verdict allows for all that was counted.",
+        "Keys per server against equal shares: largest chi-square, smallest p and largest distance of the repetitions, its mean by chance "
+        "(each key at random), and what the study printed. The verdict allows for all that was counted.",
         (
             "Servers",
             "Placement",

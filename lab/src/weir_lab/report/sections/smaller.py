@@ -162,8 +162,8 @@ def _operations(task: Task, found: Mapping[tuple[str, str], Sequence[PairRecord]
             )
         )
     caption = (
-        f"How many values of {_VALUE_BYTES:,} bytes a second each direction carries by its payload, beside the maximum that the study "
-        "printed, and what the study's own rate gives. Bytes on the wire are those of a long stream: single values cost more."
+        f"How many values of {_VALUE_BYTES:,} bytes a second each direction carries by its payload, beside the study's printed maximum and "
+        "what its own rate gives. On the wire: bytes of a long stream; single values cost more."
         f"{speed_note(speed)}"
     )
     heads = (
@@ -190,13 +190,15 @@ def _operations_text(task: Task) -> list[Block]:
         return []
     least, most = (Value(share, digits=1).text for share in (min(shares), max(shares)))
     between = f"{least} %" if least == most else f"{least} to {most} %"
-    return [
-        Text(
-            f"At the study's speed our directions carry {between} of the values a second that the study's own rates give: packets' headers "
-            "take the rest. The study's rates are those of iperf, which counts payload; ours are rates on the wire. So our links carry "
-            "less than the study's did, and maxima that a link sets lie below the printed ones by as much."
-        )
-    ]
+    lead = (
+        f"At the study's speed our directions carry {between} of the values a second that the study's own rates give: packets' headers "
+        "take the rest."
+    )
+    behind = (
+        "The study's rates are those of iperf, which counts payload; ours are rates on the wire. So our links carry less than the study's "
+        "did, and maxima that a link sets lie below the printed ones by as much."
+    )
+    return [Text("What the data say:", (f"{lead} {behind}",), leads=(lead,))]
 
 
 def _one_way(pairs: list[PairRecord]) -> tuple[Entry, Entry]:
@@ -255,10 +257,8 @@ def build_micro(task: Task) -> list[Block]:
         return [Text("No run has the stages of a proxy.")]
     table = Table(
         f"{task.spec.name}-dispatch",
-        "Time from the complete request to its queue (parsing, hashing, choosing a server): mean over runs, with its 95 % interval where "
-        "there are several, the median of all requests, the share of the mean in the time in the proxy, and what the study quoted for "
-        "hashing alone. Where the mean is far above the median, a few requests took long: on CPUs that are full a thread waits for one "
-        "between two stamps, too.",
+        "Time from the complete request to its queue (parsing, hashing, choosing a server): mean over runs, median of all requests, share "
+        "of the time in the proxy, and what the study quoted for hashing alone.",
         (
             "Servers",
             "Dispatch (µs)",
@@ -279,9 +279,13 @@ def build_micro(task: Task) -> list[Block]:
     ]
     return [
         Text(micro_summary(task)),
-        *with_tables(
-            [table, figure(task, "dispatch", "What placing a key costs", panels, method(list(task.first.cells)))]
+        table,
+        Text(
+            "The mean of dispatch has its 95 % interval where there are several runs. Where it is far above the median, a few requests "
+            "took long: on CPUs that are full a thread waits for one between two stamps, too.",
+            note=True,
         ),
+        *with_tables([figure(task, "dispatch", "What placing a key costs", panels, method(list(task.first.cells)))]),
     ]
 
 

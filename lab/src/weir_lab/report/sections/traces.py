@@ -185,7 +185,7 @@ def build(task: Task) -> list[Block]:
     rows: list[tuple[Entry, ...]] = []
     spikes: list[tuple[Entry, ...]] = []
     alike_rows: list[tuple[Entry, ...]] = []
-    points = []
+    points: list[tuple[str, str]] = []
     for sweep, cell, width_s in _drawn(task):
         found = steadiness(cell.runs[0], width_s)
         if found is None:
@@ -200,7 +200,7 @@ def build(task: Task) -> list[Block]:
                     Value(found.lag1, digits=2), Value(found.law_percent, digits=2, signed=True), found.verdict(),
                 )
             )  # fmt: skip
-        points.append(_point(name, found, run))
+        points.append(_point(name, found, run, again=width_s != sweep.study.plan.window_s))
         seen = spikes_of(run, found)
         if seen is not None:
             spikes.append(_spike_row(name, seen))
@@ -213,14 +213,8 @@ def build(task: Task) -> list[Block]:
         return [Text("No run is long enough for windows.")]
     table = Table(
         f"{task.spec.name}-steadiness",
-        "SD: standard deviation of the response times of single requests; over R, as a multiple of their mean. Spread (coefficient of "
-        "variation) of throughput between windows; "
-        "change along a straight line through the means of "
-        f"{PARTS} parts (fewer of a short trace), from the first to the last, with its 95 % interval; correlation of neighbouring parts, "
-        "which count as fewer where they are alike; deviation from the interactive law. A trace is "
-        f"stable where the interval lies within ±{STABLE_PERCENT:g} %, and drifts where it lies outside. Warm-up: windows at the start "
-        f"that MSER-5 cuts before, at most {100 * WARMUP_MAX:g} % of a trace; where it would cut more, nothing is cut."
-        f"{_again_text(task)}",
+        "Spread: coefficient of variation of throughput between windows. Drift: its change from the beginning to the end, with the 95 % "
+        f"interval; stable where that lies within ±{STABLE_PERCENT:g} %, drifts where it lies outside.{_again_text(task)}",
         (
             "Trace",
             "Windows",
@@ -243,7 +237,19 @@ def build(task: Task) -> list[Block]:
     if alike_rows:
         tables.append(_together_table(task, alike_rows))
     tables += _parts_tables(task)
-    return [Text("What the data say:", tuple(points)), *with_tables([*tables, *figures])]
+    said = Text("What the data say:", tuple(one for one, _ in points), leads=tuple(lead for _, lead in points))
+    # The note stands behind the table that it explains.
+    return [said, table, _READING, *with_tables([*tables[1:], *figures])]
+
+
+_READING = Text(
+    "How to read the table of traces. SD: standard deviation of the response times of single requests; over R, as a multiple of their "
+    f"mean. Drift: change along a straight line through the means of {PARTS} parts (fewer of a short trace), from the first to the last. "
+    "Lag 1: correlation of neighbouring parts, which count as fewer where they are alike. Law: deviation from the interactive law. "
+    f"Warm-up: windows at the start that MSER-5 cuts before, at most {100 * WARMUP_MAX:g} % of a trace; where it would cut more, "
+    "nothing is cut.",
+    note=True,
+)
 
 
 def _parts_tables(task: Task) -> list[Table]:
@@ -421,10 +427,12 @@ def _spike_table(task: Task, rows: Sequence[tuple[Entry, ...]]) -> Table:
     )
 
 
-def _spike_point(name: str, seen: Spikes) -> str:
+def _spike_point(name: str, seen: Spikes) -> tuple[str, str]:
+    """How many there are, with what was unusual then, and how much of it a page shows."""
     if not seen.sizes:
-        return f"{name} has no spike."
-    return f"{name} has {count_text(len(seen.sizes), 'spike')}, {number(seen.per_hour, 1)} an hour: {seen.kinds_text}."
+        return (f"{name} has no spike.",) * 2
+    lead = f"{name} has {count_text(len(seen.sizes), 'spike')}, {number(seen.per_hour, 1)} an hour."
+    return f"{lead} By kind: {seen.kinds_text}.", lead
 
 
 def goes_with(run: Reading, found: Steadiness) -> dict[str, Together | None]:
@@ -461,18 +469,20 @@ def _held_most(run: Reading) -> str:
     return next((machine for machine, us in held.items() if 2 * us > sum(held.values())), "")
 
 
-def _alike_point(name: str, alike: Mapping[str, Together | None], held: str = "") -> list[str]:
-    """What explains most of it, if anything does; ``held`` is the machine that its quota held most."""
+def _alike_point(name: str, alike: Mapping[str, Together | None], held: str = "") -> list[tuple[str, str]]:
+    """What explains most of it, if anything does, and how much of it a page shows; ``held`` is the machine that its quota held most."""
     going = {cause: one for cause, one in alike.items() if one is not None and _goes(one)}
     if not going:
         return []
     ordered = sorted(going.items(), key=lambda pair: -pair[1].explained)
-    mostly = {"quota": f"mostly {held}, "} if held else {}
-    parts = [f"{_CAUSE_WORDS[cause]} ({mostly.get(cause, '')}correlation {_alike_text(one)})" for cause, one in ordered]
-    return [
-        f"Second by second, throughput of {name} goes with {listed(parts)}; in parentheses the correlation furthest from 0 at shifts of a "
+    mostly = {"quota": f" (mostly {held})"} if held else {}
+    causes = listed([f"{_CAUSE_WORDS[cause]}{mostly.get(cause, '')}" for cause, _ in ordered])
+    lead = f"Second by second, throughput of {name} goes with {causes}."
+    behind = (
+        f"The correlation is {listed([_alike_text(one) for _, one in ordered])}; in parentheses the one furthest from 0 at shifts of a "
         "minute or more, which is chance."
-    ]
+    )
+    return [(f"{lead} {behind}", lead)]
 
 
 def _together_table(task: Task, rows: Sequence[tuple[Entry, ...]]) -> Table:
@@ -519,24 +529,25 @@ def _end(percent: float) -> Entry:
     return Value(percent, digits=2, signed=True) if math.isfinite(percent) else "–"
 
 
-def _point(name: str, found: Steadiness, run: Reading) -> str:
+def _point(name: str, found: Steadiness, run: Reading, *, again: bool = False) -> tuple[str, str]:
+    """What is said of a trace, and how much of it a page shows: of windows of another width, ``again``, the verdict alone."""
     change = Value(found.drift_percent, digits=2, signed=True).text
     ends = [
         Value(one, digits=2, signed=True).text for one in (found.low_percent, found.high_percent) if math.isfinite(one)
     ]
     interval = f"({' to '.join(ends)})" if ends else "(its parts are too much alike for an interval)"
-    wanders = f"; it wanders: {found.wandering_text}" if found.wanders else ""
+    verdict = f"{name} {_SAID[found.verdict()]} within {STABLE_PERCENT:g} %:"
+    lead = f"{verdict} from its beginning to its end throughput changes by {change} % {interval}."
+    wanders = f" It wanders: {found.wandering_text}." if found.wanders else ""
     ratio = _over_mean(run)
     deviates = (
         f" The standard deviation of its requests is {ratio.text} times their mean." if isinstance(ratio, Value) else ""
     )
-    return (
-        f"{name} {_SAID[found.verdict()]} within {STABLE_PERCENT:g} %: from its beginning to its end throughput changes by "
-        f"{change} % {interval}; "
-        f"windows spread by {number(found.cv_percent, 1)} %{wanders}, and the response time "
-        f"is {Value(found.law_percent, digits=2, signed=True).text} % "
-        f"off N / X.{deviates}"
+    whole = (
+        f"{lead} Windows spread by {number(found.cv_percent, 1)} %.{wanders} The response time is "
+        f"{Value(found.law_percent, digits=2, signed=True).text} % off N / X.{deviates}"
     )
+    return whole, verdict if again else lead
 
 
 def _figure(task: Task, sweep: SweepReadings, found: Steadiness, width_s: int) -> Figure | None:
@@ -568,11 +579,7 @@ def _figure(task: Task, sweep: SweepReadings, found: Steadiness, width_s: int) -
     ]
     text = (
         f"One run, windows of {width_s} s"
-        + (
-            f", of which each point has the mean of {step}, and the band the smallest and the largest"
-            if step > 1
-            else ""
-        )
+        + (f", each point the mean of {step}, the band their smallest and largest" if step > 1 else "")
         + "; windows of one run are correlated, so they have no intervals."
         + (_whose_deviation(sweep.cells[0].runs[0].settings.generators) if spread else "")
     )
@@ -583,9 +590,9 @@ def _figure(task: Task, sweep: SweepReadings, found: Steadiness, width_s: int) -
 
 def _whose_deviation(generators: int) -> str:
     if generators == 1:
-        return " The standard deviation inside a window is that of all requests."
+        return " The deviation inside a window is that of all requests."
     return (
-        " The standard deviation inside a window is that of the requests of the first of "
+        " The deviation inside a window is that of the requests of the first of "
         f"{count_text(generators, 'load generator')}: of the others records keep none."
     )
 

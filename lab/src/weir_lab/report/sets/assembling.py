@@ -195,6 +195,7 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
         ),
         of_earlier=bool(study_set.published),
         findings_text=FAMILY_TEXT if any(section.findings or section.expectations for section in whole) else "",
+        changed=study_set.changed,
         steps=(
             ("The runs are made by", f"weir-lab study {study_set.name} --pace {pace} --testbed {testbed}"),
             (
@@ -261,7 +262,7 @@ def _section(
     if spec.differs and blocks:
         # Its first sentences name what the study held to limit; its numbers open on demand.
         first = ". ".join(spec.differs.split(". ")[:_DIFFERS_SHOWN]).rstrip(".") + "."
-        title = f"Why {study_set.published} found otherwise, by its own numbers (nothing here measures it):"
+        title = f"Why {study_set.published} found otherwise, by its own numbers:"
         blocks.append(Text(title, (spec.differs,), leads=(first,)))
     check = quota_check(study_set, task) if task is not None and blocks else None
     if check is not None:

@@ -53,6 +53,8 @@ _STOPS = {True: "stop at", False: "reach"}
 _NONE = "–"
 # Sections with cells of one run that are named.
 _NAMED_MAX = 4
+# Throughputs of two sweeps that differ by no more than this, in percent, are no answer to a question: they are more evidence.
+_FEW = 5.0
 # Clients that differ by no more than this share are nearly as many.
 _NEAR = 0.05
 
@@ -219,11 +221,8 @@ def limits_table(parts: Sequence[tuple[str, Sequence[Explained]]]) -> Table | No
         return None
     return Table(
         "limits",
-        "What limits, for all that a section explains: the fullest station and its use. The second sign is where a request's time grows "
-        "most with the clients (of a trace: where most of it is), and whether that is what a full station of this kind would do; 'any part "
-        "could' tells nothing. Then what throughput did in our runs in which that station alone was changed, and "
-        "which would be full next with twice of it, by a fitted model. Where a row names several series, clients and throughput are those "
-        "of one.",
+        "What limits, by section. Second sign: where a request's time grows most with the clients. Changed alone: throughput in runs with "
+        "that station alone changed. Next: the fullest with twice of it, by a fitted model. Of several series: the numbers of one.",
         (
             "Section",
             "Requests",
@@ -267,9 +266,7 @@ def in_part_text(findings: Sequence[Finding]) -> str:
         for one in findings
         if one.verdict == HOLDS and THE_OTHER_WAY in one.evidence
     }
-    return "".join(
-        f" “{claim}” holds from end to end, and goes the other way within: {step}." for claim, step in steps.items()
-    )
+    return "".join(f" “{claim}” holds from end to end, but reverses within: {step}." for claim, step in steps.items())
 
 
 def single_text(tasks: Sequence[Task]) -> str:
@@ -324,11 +321,11 @@ def _near_blocks(task: Task, earlier: Sequence[Task]) -> list[Block]:
         f"{rate(one.mean_throughput)} requests/s ({count_text(len(one.runs), 'run')})"
         for one in (cell, other)
     )
-    said = (
+    lead = (
         f"Of sweeps of earlier sections that differ in their clients alone, {name} has the most different throughput: {here} "
-        f"here, {there} there ({Value(off[worst], digits=1, signed=True).text} %). They share no blocks: what the machine did at either "
-        "hour is in it."
+        f"here, {there} there ({Value(off[worst], digits=1, signed=True).text} %)."
     )
+    said = f"{lead} They share no blocks: what the machine did at either hour is in it."
     table = Table(
         f"{task.spec.name}-near",
         f"Settings of this section that other sweeps of earlier sections have, too, but for the clients, at most {100 * _NEAR:g} % more or "
@@ -341,7 +338,10 @@ def _near_blocks(task: Task, earlier: Sequence[Task]) -> list[Block]:
         tuple(rows),
         folded=True,
     )
-    return [Text("Nearly the same settings in other sweeps:", (said,)), table]
+    return [
+        Text("Nearly the same settings in other sweeps:", (said,), note=abs(off[worst]) <= _FEW, leads=(lead,)),
+        table,
+    ]
 
 
 def _same_blocks(task: Task, earlier: Sequence[Task]) -> list[Block]:
@@ -385,7 +385,7 @@ def _same_blocks(task: Task, earlier: Sequence[Task]) -> list[Block]:
         tuple(rows),
         folded=True,
     )
-    return [Text("The same settings in other sweeps:", (said,)), table]
+    return [Text("The same settings in other sweeps:", (said,), note=abs(off[worst]) <= _FEW), table]
 
 
 def stopped_text(task: Task) -> str:

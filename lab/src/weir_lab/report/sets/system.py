@@ -98,10 +98,10 @@ def system_section(
     named = {one.file.removesuffix(".toml"): one for one in loaded}
     named |= {f"{one.file.removesuffix('.toml')} beside": one for one in beside if one.cells}
     blocks: list[Block] = [
-        Text(system.sentence + _bursts_text(shown)),
         figure,
-        _layouts(named),
+        Text(system.sentence + _bursts_text(shown), note=True),  # a screen reader says the first of it with the drawing
         _machines(named),
+        _layouts(named),
         *([_stamps(engine)] if system.stations else []),
         *([_built(built)] if built else []),
         _words(),
@@ -298,9 +298,8 @@ def _machines(sweeps: Mapping[str, SweepReadings]) -> Table:
             found.setdefault(row, []).append(name)
     return Table(
         f"{SYSTEM}-machines",
-        "One machine of each tier: what it sends at most, how long what it receives is on its way, and how many CPUs it may use. "
-        "The study's are those of its study file. Where the study does not say how many CPUs a machine had, they are chosen: tiers that "
-        f"are to limit by their CPUs can use them up, and every other has room, whatever limited in the study.{_assumed_links(sweeps)}",
+        "One machine of each tier: what it sends at most, how long what it receives is on its way, and its CPUs. CPUs that the study does "
+        f"not name are chosen: only tiers that are to limit can use them up.{_assumed_links(sweeps)}",
         (
             *("Tier", "Link (Mbit/s)", "Delay (ms)", "CPUs"),
             *("Study: link (Mbit/s)", "Study: delay (ms)", "Study: CPUs", "Speed", "Sweeps"),

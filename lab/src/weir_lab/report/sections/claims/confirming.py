@@ -40,6 +40,7 @@ __all__ = [
     "confirm_set",
     "confirming_table",
     "lost_more",
+    "over_pairs",
     "pairs_of",
     "single_text",
     "used_before",
@@ -74,7 +75,8 @@ class Weighed:
 class Confirmed:
     """What came of it: ``confirmed``, ``not confirmed``, ``cannot tell`` or ``no data``, and why.
 
-    ``evidence`` is what changed, and ``basis`` the limit that decides, with the runs behind it; ``pairs`` are unchanged and changed cells.
+    ``evidence`` is from where throughput goes to where, or why nothing is known; ``change`` is that in percent with its interval, and
+    ``basis`` the limit that decides, with the runs behind it. ``pairs`` are unchanged and changed cells.
     """
 
     more: More
@@ -84,6 +86,7 @@ class Confirmed:
     estimate: Estimate | None = None
     """The change of throughput on logarithms; None where it is not known."""
     basis: str = ""
+    change: str = ""
 
     @property
     def changed_text(self) -> str:
@@ -143,10 +146,8 @@ def confirm_set(changes: Sequence[Weighed]) -> list[Confirmed]:
         answer = next(answers)
         cells = [cell for pair in one.pairs for cell in (pair.base, pair.other)]
         rates = [sum(cell.mean_throughput for cell in side) / len(one.pairs) for side in (cells[::2], cells[1::2])]
-        evidence = (
-            f"{_over_pairs(len(one.pairs))}throughput goes from {rate(rates[0])} to {rate(rates[1])} requests/s and changes by "
-            f"{change_text(one.estimate, answer.alpha)}"
-        )
+        evidence = f"{over_pairs(len(one.pairs))}throughput goes from {rate(rates[0])} to {rate(rates[1])} requests/s"
+        shown = change_text(one.estimate, answer.alpha)
         basis = (
             f"it limits from {signed_percent(change.more.percent)} % on, by an interval of {100.0 * (1.0 - answer.alpha):.4g} %, with "
             f"{fewest(cells)} runs or more of each"
@@ -154,7 +155,7 @@ def confirm_set(changes: Sequence[Weighed]) -> list[Confirmed]:
         if answer.answer is Answer.CANNOT_TELL:
             basis += f"; {more_text(answer.times_more, fewest(cells))}"
         basis += _links_text(change, one.pairs)
-        found.append(Confirmed(change.more, _VERDICTS[answer.answer], evidence, one.pairs, one.estimate, basis))
+        found.append(Confirmed(change.more, _VERDICTS[answer.answer], evidence, one.pairs, one.estimate, basis, shown))
     return found
 
 
@@ -168,7 +169,7 @@ def verdicts_of(confirmed: Sequence[Confirmed]) -> dict[str, str]:
     return found
 
 
-def _over_pairs(count: int) -> str:
+def over_pairs(count: int) -> str:
     """That a change is that of several pairs, where it stands beside the numbers of one of them."""
     return "" if count < 2 else f"over {'both settings' if count == 2 else f'all {count} settings'} together "
 
@@ -219,9 +220,9 @@ def confirming_table(
         return None
     return Table(
         f"{name}{_NAME}",
-        "Runs of ours in which one station alone was changed, against the section's with the same settings. The change is the mean of all "
-        "pairs with that station changed, with its 95 % interval alone; the chance that any verdict of such runs of the study is wrong is "
-        f"at most 5 %.{_also_differs(confirmed)}",
+        "Confirming runs. In each one station alone was changed, against the section's run with the same settings. The change is the mean "
+        "of all pairs with that station changed, with its 95 % interval alone; the chance that any verdict of such runs of the study is "
+        f"wrong is at most 5 %.{_also_differs(confirmed)}",
         (
             "Changed",
             "At",

@@ -56,7 +56,8 @@ _GROWS = {
     "client CPU quotas": {"outside"},
 }
 _PARTS = {*STAGES, "outside"}
-_AGREES = ", agrees"
+_SAYS_SO, _AGREES = ", which agrees", ", agrees"
+_ALWAYS = "Its clients are always the same, so that no time grows with them."
 # Of a time, parts that are smaller than this share of it are not named.
 _LITTLE = 0.05
 # A network thread that was ready and not let run for less of the time than this reads late for another reason.
@@ -75,7 +76,8 @@ _ROLES = {"client": "client", "server": "servers", "network": "network", "proxy"
 class Sign:
     """A second sign of what limits, independent of how much a station is used: as a sentence, and ``short`` for a table.
 
-    ``more`` is what else grows: with the last of the series, or in the other direction.
+    ``more`` opens on demand: from how many clients to how many, why it agrees, and what else grows, with the last of the series or in the
+    other direction.
     """
 
     text: str
@@ -183,22 +185,22 @@ class Explained:
     """Of each that was tried the change against the plateau, in percent, where the unchanged level lies below it."""
 
 
-def agreement(station: str, most: str, held: str) -> tuple[str, str]:
-    """Whether the part in which most of the time is speaks for the station: behind a sentence, and in a table.
+def agreement(station: str, most: str, held: str) -> tuple[str, str, str]:
+    """Whether the part in which most of the time is speaks for the station: behind a sentence, in a table, and why in a sentence.
 
     ``held`` are full workers or readers inside, if there are: they wait for what limits, and requests for them. Empty where no station is
     known, and in the sentence where every part may grow, so that none speaks for the station or against it.
     """
     expected = _GROWS.get(station, set())
     if held and most == "queue" and "backend" in expected:
-        return f", which agrees with that: the {held} wait for the {station}, and requests for the {held}", _AGREES
+        return _SAYS_SO, _AGREES, f"The {held} wait for the {station}, and requests for the {held}."
     if not expected:
-        return "", ""
+        return "", "", ""
     if expected >= _PARTS:
-        return "", ", any part could"
+        return "", ", tells nothing: any part could", ""
     if most in expected:
-        return ", which agrees with that", _AGREES
-    return ", which does not agree: another place may limit", ", does not agree"
+        return _SAYS_SO, _AGREES, ""
+    return ", which does not agree: another place may limit", ", does not agree", ""
 
 
 def part_name(part: str) -> str:
@@ -211,8 +213,9 @@ def in_trace(cell: CellReadings, station: str, held: str) -> Sign:
     known = [stages for run in cell.runs if (stages := run.stages_s()) is not None]
     if not known:
         return Sign(
-            "Its clients are always the same, and no stamp tells where a request's time is spent, on the way or in the server.",
+            "No stamp tells where a request's time is spent.",
             "no stamps",
+            f"{_ALWAYS} It is spent on the way or in the server.",
         )
     total = cell.mean_response_s
     inside = {stage: sum(one[stage] for one in known) / len(known) for stage in STAGES}
@@ -220,11 +223,13 @@ def in_trace(cell: CellReadings, station: str, held: str) -> Sign:
     order = sorted((one for one in parts if parts[one] >= _LITTLE * total), key=lambda one: -parts[one])
     most = order[0]
     said = [f"{number(1e3 * parts[one], 2)} ms ({100.0 * parts[one] / total:.0f} %) {part_name(one)}" for one in order]
-    agrees, short = agreement(station, most, held)
+    agrees, short, reason = agreement(station, most, held)
+    share = f"{100.0 * parts[most] / total:.0f} % of its time"
+    whole = f"{_ALWAYS} The {number(1e3 * total, 1)} ms of a request are {listed(said)}."
     return Sign(
-        f"Its clients are always the same, so that no time grows with them. The {number(1e3 * total, 1)} ms of a request are "
-        f"{listed(said)}. Most is {part_name(most)}{agrees}.",
-        f"{100.0 * parts[most] / total:.0f} % {part_name(most)}{short}",
+        f"A request is longest {part_name(most)}, {share}{agrees}.",
+        f"{share} {part_name(most)}{short}",
+        f"{whole} {reason}".strip(),
     )
 
 
@@ -310,15 +315,15 @@ def open_text(cells: Sequence[CellReadings], sweep: SweepReadings) -> str:
     if found is None:
         return f"What is left outside of the proxy stays open: too few runs tell how long generators were not let run. {would}"
     correlation = Value(found.correlation, digits=2, signed=True).text
-    with_them = f"(correlation {correlation}, {found.runs} runs in {count_text(found.cells, 'cell')})"
+    between = f"That is between runs of one cell, of {found.runs} runs in {count_text(found.cells, 'cell')}."
     if found.p <= _ALPHA and found.correlation > 0.0:
         return (
-            "Between runs of one cell, what is left outside of the proxy is the longer, the more of the time generators were ready and not "
-            f"let run {with_them}. That speaks for replies that wait for a generator to read them. {would}"
+            "What is left outside of the proxy is the longer, the more of the time generators were ready and not let run (correlation "
+            f"{correlation}). {between} It speaks for replies that wait for a generator to read them. {would}"
         )
     return (
-        "Between runs of one cell, what is left outside of the proxy is not shown to go with the time for which generators were ready and "
-        f"not let run {with_them}, so that it stays open. {would}"
+        "What is left outside of the proxy stays open. It is not shown to go with the time for which generators were ready and not let run "
+        f"(correlation {correlation}). {between} {would}"
     )
 
 

@@ -32,6 +32,7 @@ from weir_lab.report.sections.claims.confirming import (
     NOT_CONFIRMED,
     confirming_table,
     lost_more,
+    over_pairs,
     single_text,
     used_before,
 )
@@ -85,6 +86,7 @@ _OFF = 0.1
 _LITTLE = 1.1
 # Where no time grows with the clients, in a table.
 _NO_SIGN = "none"
+_ON_THE_WAY = "What grows is on the way or in the server."
 # From less than this of the plateau on, a change from there is not that from the plateau.
 _FALLEN = 0.95
 # What stands before the name of a station that bounds.
@@ -107,6 +109,8 @@ class _Place:
     """What the section's own series with twice of what is inside (workers, readers) says; empty where there is none."""
     twice_short: str = ""
     """Its change against this one, for a table."""
+    twice_more: str = ""
+    """What that series reaches, where ``twice`` has its change alone."""
     trace: bool = False
 
     @property
@@ -131,7 +135,7 @@ def why(task: Task, confirmed: Sequence[Confirmed], explained: Sequence[Explaine
     if task.spec.kind in KINDS:
         # What has no pair, for want of runs, is said once.
         alone = [one for one in confirmed if not any(one in other.tried for other in found)]
-        points += [(said, _joined(said, _based(one))) for one in alone for said in (_said(one),)]
+        points += [(said, _joined(said, rest, _based(one))) for one in alone for said, rest in (_said(one),)]
     sweeps = {id(one.sweep): one.sweep for one in found if one.outside is not None and one.sweep is not None}
     # What would tell is said behind the first sentence.
     open_ = [open_text(sweep.cells, sweep) for sweep in sweeps.values()]
@@ -222,11 +226,11 @@ def _stops(task: Task) -> list[_Place]:
     return found
 
 
-def _twice_inside(stop: Stop, stops: Sequence[Stop]) -> tuple[str, str]:
-    """``The section's own 16 workers, twice as many, have …``: another series of the section, and no run of ours; and its change."""
+def _twice_inside(stop: Stop, stops: Sequence[Stop]) -> tuple[str, str, str]:
+    """``The section's own 16 workers, twice as many, bring …``: another series of the section, and no run of ours; its change; the rest."""
     setting, own = stop.limit.station, stop.maximum.cell.settings
     if setting not in _INSIDE or getattr(own, setting) is None:
-        return "", ""
+        return "", "", ""
     wanted = 2 * getattr(own, setting)
     left_out = {setting, "clients", "clients_per_thread"}
     alike = own.model_dump(exclude=left_out)
@@ -234,11 +238,12 @@ def _twice_inside(stop: Stop, stops: Sequence[Stop]) -> tuple[str, str]:
         for one, maximum in zip(other.series, other.maxima, strict=True):
             settings = maximum.cell.settings
             if getattr(settings, setting) == wanted and settings.model_dump(exclude=left_out) == alike:
-                said = f"The section's own {one.name}, twice as many, {_reached(stop, one, maximum)}."
+                said, rest = _reached(stop, one, maximum)
                 same = _gain_alike(stop, one)
                 short = f"{same} % with the same clients" if same else f"{_gain(stop, maximum)} %"
-                return said, f"twice: {short}, in the section itself"
-    return "", ""
+                named = f"The section's own {one.name}, twice as many, {said}."
+                return named, f"twice: {short}, in the section itself", rest
+    return "", "", ""
 
 
 def _gain(stop: Stop, maximum: Maximum) -> str:
@@ -253,16 +258,17 @@ def _gain_alike(stop: Stop, other: Series) -> str:
     return "" if alike is None else signed_percent(100.0 * (alike.mean_throughput / own.mean_throughput - 1.0))
 
 
-def _reached(stop: Stop, other: Series, maximum: Maximum) -> str:
-    """``have 3,101 requests/s with the same clients (+53.0 %), and reach 3,472 with 48 (+69.6 %)``."""
+def _reached(stop: Stop, other: Series, maximum: Maximum) -> tuple[str, str]:
+    """``bring +53.0 % with the same clients``, and in a sentence what they have then, and reach with more."""
     gain = _gain(stop, maximum)
     clients = stop.maximum.cell.settings.clients
     alike = next((cell for cell in other.cells if cell.settings.clients == clients), None)
     if alike is None or alike is maximum.cell:
-        return f"reach {rate(maximum.throughput)} requests/s ({gain} %)"
+        return f"reach {rate(maximum.throughput)} requests/s ({gain} %)", ""
     return (
-        f"have {rate(alike.mean_throughput)} requests/s with the same clients ({_gain_alike(stop, other)} %), and reach "
-        f"{rate(maximum.throughput)} with {maximum.cell.settings.clients} ({gain} %)"
+        f"bring {_gain_alike(stop, other)} % with the same clients",
+        f"The {other.name} have {rate(alike.mean_throughput)} requests/s with the same clients, and reach {rate(maximum.throughput)} with "
+        f"{maximum.cell.settings.clients} ({gain} %).",
     )
 
 
@@ -275,24 +281,27 @@ def _explained(
     limit = bottleneck(stations, queue_grows=None)
     usage = _usage_of(limit, stations, confirmed)
     level = (
-        f"{_two_runs(level_text(cell, throughput_of, digits=0))} requests/s, {level_text(cell, response_of, 1e3)} ms"
+        f"There throughput is {_two_runs(level_text(cell, throughput_of, digits=0))} requests/s, and the response time "
+        f"{level_text(cell, response_of, 1e3)} ms."
     )
     clients = count_text(cell.settings.clients, "client")
-    spoken = f"{place.stop.lead.name}, " if place.stop is not None and len(place.stop.series) > 1 else ""
-    at = "" if clients in place.name or spoken else f", {clients}"
-    level = f"{spoken}{clients}: {level}" if spoken else level
+    spoken = f" ({place.stop.lead.name}, {clients})" if place.stop is not None and len(place.stop.series) > 1 else ""
+    at = "" if clients in place.name else spoken or f", {clients}"
     sign = in_trace(cell, limit.station, _held_inside(cell)) if place.trace else _sign(place, limit.station)
     outside, full = outside_of_cell(cell, place.sweep), usage.station if usage is not None else ""
     named = place.name if place.trace else f"{place.name[:1].upper()}{place.name[1:]}"
-    lead = [f"{named}{at} ({level}): {_limited(place, limit, stations, confirmed)}", sign.text, place.twice]
-    lead += [_said(one, limit.station, place) for one in confirmed]
+    limited, evidence = _limited(place, limit, stations, confirmed)
+    lead = [f"{named}{at}: {limited}", sign.text, place.twice]
+    runs = [_said(one, limit.station, place) for one in confirmed]
+    lead += [shown for shown, _ in runs]
     known = [one.more.changes for one in (*confirmed, *without)]
     if not known and not place.twice:
         lead.append("Not confirmed by a run of its own.")
     elif limit.station and limit.station not in known and not place.twice:
         lead.append(f"There is no run of its own with more or less of the {limit.station}.")
-    said = [_based(one, place) for one in confirmed]
-    said += [sign.more, outside.text(full) if outside is not None else ""]
+    said = [level, evidence, sign.more, place.twice_more]
+    said += [_joined(rest, _based(one, place)) for one, (_, rest) in zip(confirmed, runs, strict=True)]
+    said.append(outside.text(full) if outside is not None else "")
     then = ""
     if limit.station:
         own = next(one for one in stations if one.station == limit.station)
@@ -376,14 +385,16 @@ def _agrees(found: Twice, bound: float, measured: float) -> bool:
     return near and found.throughput_then_per_s <= _SAME * bound
 
 
-def _limited(place: _Place, limit: Limit, stations: Sequence[Usage], confirmed: Sequence[Confirmed]) -> str:
-    """What limits; a station that is not full all of the time limits, too, where the run that changed it alone says so."""
+def _limited(place: _Place, limit: Limit, stations: Sequence[Usage], confirmed: Sequence[Confirmed]) -> tuple[str, str]:
+    """What limits, and the evidence; one that is not full all of the time limits, too, where the run that changed it alone says so."""
     busiest = _usage_of(limit, stations, confirmed)
     if limit.station or busiest is None:
-        return limit.sentence
+        return limit.lead, limit.rest
+    used = f"{100.0 * busiest.share:.0f} %"
     return (
-        f"The {busiest.station} limit: they are used {100.0 * busiest.share:.0f} % ({busiest.evidence}), not all of the time, but "
-        f"requests wait for them, as the runs in which they alone were changed show.{_in_all(place, busiest.station)}"
+        f"the {busiest.station} limit, {used} used: not all of the time, but requests wait for them, as the runs in which they alone were "
+        "changed show.",
+        f"The {busiest.station} are used {used} ({busiest.evidence}).{_in_all(place, busiest.station)}",
     )
 
 
@@ -414,19 +425,15 @@ def _held_inside(cell: CellReadings) -> str:
     return next((one.station for one in usages(cell, None) if one.holds and one.share >= FULL), "")
 
 
-def _second_sign(place: _Place, station: str) -> str:
-    """`_sign` as a sentence."""
-    return _sign(place, station).text
-
-
 def _sign(place: _Place, station: str) -> Sign:
     """Which part of a request's time grows from the fewest clients to the most."""
     if place.line is None:
         if not station:
-            same = "All cells have the same clients, so that no time which grows with them tells where requests wait."
-        else:
-            same = "All cells have the same clients, so there is no second sign of it: no time that grows with them."
-        return Sign(same, _NO_SIGN)
+            return Sign(
+                "All cells have the same clients: no time which grows with them tells where requests wait.", _NO_SIGN
+            )
+        same = "There is no second sign: all cells have the same clients."
+        return Sign(same, _NO_SIGN, "No time grows with them then.")
     first, last = place.line.cells[0], place.line.cells[-1]
     clients = _range_of(place.line)
     if clients < _APART:
@@ -434,27 +441,29 @@ def _sign(place: _Place, station: str) -> Sign:
         return Sign(f"Clients differ too little, {ends}, to see which time grows with them.", _NO_SIGN)
     times = last.mean_response_s / first.mean_response_s
     ends = f"{first.settings.clients} to {count_text(last.settings.clients, 'client')}"
-    spoken = f"With {place.stop.lead.name}, from" if place.stop is not None and len(place.stop.series) > 1 else "From"
-    grown = f"{spoken} {ends} ({number(clients, 0 if clients >= 10.0 else 1)} times) the response time "
+    several = place.stop is not None and len(place.stop.series) > 1
+    whose = f"; the response times are those with {place.stop.lead.name}" if place.stop and several else ""
+    as_many = f"{number(clients, 0 if clients >= 10.0 else 1)} times as many as {first.settings.clients}"
+    over = f"{count_text(last.settings.clients, 'client')} are {as_many}{whose}."
+    grown = f"From {ends} the response time "
     if not station and abs(times - 1.0) < _STAYS:
         hardly = f"{grown}changes by {signed_percent(100.0 * (times - 1.0))} % only: hardly anything waits."
-        return Sign(hardly, "hardly anything waits")
+        return Sign(hardly, "hardly anything waits", over)
     grown += f"grows {number(times, 1)} times"
     parts = _growth(first, last)
     if not parts:
         proxied = last.cell.settings.path.value == "proxy"
-        where = "no proxy tells in which part." if proxied else "no stamp tells where, on the way or in the server."
-        return Sign(f"{grown}; {where}", "no stamps")
+        where = "no proxy tells in which part." if proxied else "no stamp tells where."
+        return Sign(f"{grown}; {where}", "no stamps", over if proxied else f"{over} {_ON_THE_WAY}")
     most = max(parts, key=lambda name: parts[name])
     total = last.mean_response_s - first.mean_response_s
     if total <= 0.0 or parts[most] <= 0.0:
-        return Sign(f"{grown}: nothing waits longer with more clients.", "nothing waits longer")
+        return Sign(f"{grown}: nothing waits longer with more clients.", "nothing waits longer", over)
     share = f"{100.0 * parts[most] / total:.0f} %"
-    agrees, short = agreement(station, most, _held_inside(last))
+    agrees, short, reason = agreement(station, most, _held_inside(last))
     others = _joined(_last_series(place, most), _both_ways(place, station)) if short else ""
-    return Sign(
-        f"{grown}, {share} of the growth {part_name(most)}{agrees}.", f"{share} {part_name(most)}{short}", others
-    )
+    said = f"{grown}, {share} of the growth {part_name(most)}{agrees}."
+    return Sign(said, f"{share} {part_name(most)}{short}", _joined(over, reason, others))
 
 
 def _last_series(place: _Place, most: str) -> str:
@@ -622,8 +631,11 @@ def _left_out(own: Usage) -> str:
     return f" That is the delays that were built{half}; sending over other links is left out."
 
 
-def _said(one: Confirmed, station: str = "", place: _Place | None = None) -> str:
-    """What a confirming run measured, against the station that was found full."""
+def _said(one: Confirmed, station: str = "", place: _Place | None = None) -> tuple[str, str]:
+    """What a confirming run measured, against the station that was found full; and what of it opens on demand.
+
+    All of it does where another station was changed, and nothing came of that, as expected.
+    """
     another = bool(station) and station != one.more.changes
     levels = {pair.base.settings.clients for pair in one.pairs}
     at = (
@@ -634,14 +646,21 @@ def _said(one: Confirmed, station: str = "", place: _Place | None = None) -> str
     if one.verdict == NO_DATA:
         single = single_text(one)
         if single:
-            return f"Runs with {one.changed_text} exist, but {single}, so they decide nothing."
-        return f"Not confirmed by a run of its own with {one.changed_text}: {one.evidence}."
+            return f"Runs with {one.changed_text} exist, but {single}, so they decide nothing.", ""
+        return f"Not confirmed by a run of its own with {one.changed_text}: {one.evidence}.", ""
     tried = f"{one.changed_text}{one.levels_text}"
     if another and one.verdict == NOT_CONFIRMED:
-        return f"As expected where the {station} limit, {tried} change less{at} than they would if they limited: {one.evidence}."
+        expected = f"As expected where the {station} limit, {tried} change less{at} than they would if they limited"
+        return "", f"{expected}: {one.evidence} and changes by {one.change}."
     other = f" (this is another station than the {station})" if another else ""
-    more = f" {used_before(one)}" if lost_more(one) else ""
-    return f"Runs with {tried}{at}{other}: {one.verdict}; {one.evidence}.{more}"
+    if not one.change:
+        return f"Runs with {tried}{at}{other}: {one.verdict}; {one.evidence}.", ""
+    over = f" {over_pairs(len(one.pairs))}".rstrip()
+    lost = "; more than half is lost" if lost_more(one) else ""
+    return (
+        f"With {tried}{other}, throughput{at}{over} changes by {one.change}: {one.verdict}{lost}.",
+        _joined(f"With {one.changed_text} {one.evidence}.", used_before(one) if lost else ""),
+    )
 
 
 def _based(one: Confirmed, place: _Place | None = None) -> str:

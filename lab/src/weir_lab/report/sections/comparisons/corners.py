@@ -2,7 +2,7 @@
 
 A design's effects add up. Throughput does not: it is the least of several limits, so that a factor matters only where it moves the least.
 So the cells stand before the effects, and each factor's change is given in each pair of cells that differ in it alone. All workloads have
-one list of sentences, and what goes for all of them is said once; each has a table of its own, which is short enough to be read.
+one list of sentences and one table; what helps to read them follows as a note, and what goes for all of them is said once.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ class _Moved(NamedTuple):
 
 
 def corner_blocks(task: Task, designed: Sequence[Corners]) -> list[Block]:
-    """What the cells of all workloads say, and a table of each; nothing of a workload where a corner has no cell of its own."""
+    """What the cells of all workloads say, their table, and how to read both; nothing of a workload where a corner has no cell."""
     found = []
     for workload, cells, design in designed:
         ends = {one.name: (one.low, one.high) for one in design.factors}
         corners = [cell for cell in cells if all(cell.level(name) in levels for name, levels in ends.items())]
         if len(corners) == 2 ** len(design.factors):
             found.append(_Limited(workload, corners, {cell: _station(task, cell) for cell in corners}, design))
-    return [_sentences(task, found), *(_table(task, one) for one in found)] if found else []
+    return [_sentences(task, found), _table(task, found), *_notes(task, found)] if found else []
 
 
 def pair_changes_text(design: TwoLevelDesign, name: str, margin_percent: float) -> str:
@@ -96,15 +96,20 @@ def _station(task: Task, cell: CellReadings) -> tuple[str, float | None]:
 
 
 def _sentences(task: Task, found: Sequence[_Limited]) -> Text:
-    """A point for each workload; before and behind them, once, what more than one has."""
-    least = _said_once([(one.workload, [_LEAST] if len(_stations(one)) > 1 else []) for one in found])
+    """A point for each workload: what limits, and with which factors throughput changes; in which pairs it does opens on demand."""
     own = [(_lead(task, one), _named(task, one)) for one in found]
-    behind = _said_once([(one.workload, [*_tied(one), *_runs_texts(task, one)]) for one in found])
-    return Text(
-        "Cell by cell:",
-        (*least, *(f"{lead} {named}".rstrip() for lead, named in own), *behind),
-        leads=(*least, *(lead for lead, _ in own), *behind),
+    return Text("Cell by cell:", tuple(f"{lead} {named}" for lead, named in own), leads=tuple(lead for lead, _ in own))
+
+
+def _notes(task: Task, found: Sequence[_Limited]) -> list[Text]:
+    """What more than one workload has is said once."""
+    said = _said_once(
+        [
+            (one.workload, [*([_LEAST] if len(_stations(one)) > 1 else []), *_tied(one), *_runs_texts(task, one)])
+            for one in found
+        ]
     )
+    return [Text("What to mind with the cells:", tuple(said), note=True)] if said else []
 
 
 def _said_once(said: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
@@ -126,35 +131,30 @@ def _stations(one: _Limited) -> Counter[str]:
 
 def _lead(task: Task, one: _Limited) -> str:
     """What limits in how many cells, and in how many pairs each factor matters."""
-    stations, cells = _stations(one), count_text(len(one.corners), "cell")
-    counted = [
-        f"the {name} limit in {times}" if name else f"nothing is full in {times}"
-        for name, times in stations.most_common()
-    ]
-    only = next(iter(stations))
-    limits = (
-        f"in all of {cells} {f'the {only} limit' if only else 'nothing is full'}"
-        if len(stations) == 1
-        else f"of {cells} {listed(counted)}"
-    )
-    return f"{one.workload.capitalize()}: {limits}. {_changes_text(task, one)}"
+    (most, times), *others = _stations(one).most_common()
+    cells = count_text(len(one.corners), "cell")
+    limits = f"the {most} limit in" if most else "nothing is full in"
+    # The first station has the number of all cells with its own.
+    counted = [f"{limits} {times} of {cells}" if others else f"{limits} all of {cells}"]
+    counted += [f"the {name} in {count}" if name else f"nothing is full in {count}" for name, count in others]
+    return f"{one.workload.capitalize()}: {listed(counted)}. {_changes_text(task, one)}"
 
 
 def _changes_text(task: Task, one: _Limited) -> str:
-    """``Throughput changes by more than 5 % with servers from 1 to 3 in 4 of 4 pairs of cells that differ in nothing else, with …``."""
+    """``Throughput changes by more than 5 % with servers in 4 of 4 pairs of cells, with proxies in 3 of 4, …``."""
     parts: list[str] = []
     for factor in one.design.factors:
         found = _moved(task, factor, one.corners)
-        # What a pair is, is said with the first number of them.
-        pairs = "" if parts else " pairs of cells that differ in nothing else"
-        parts.append(f"with {found.change} in {len(found.moved)} of {found.pairs}{pairs}")
+        pairs = "" if parts else " pairs of cells"
+        parts.append(f"with {factor.words} in {len(found.moved)} of {found.pairs}{pairs}")
     return f"Throughput changes by more than {task.margins.maximum:g} % {', '.join(parts)}."
 
 
 def _named(task: Task, one: _Limited) -> str:
-    """Which pairs those are, of the factors that matter in some alone."""
-    parts = []
-    for found in (_moved(task, factor, one.corners) for factor in one.design.factors):
+    """What a pair is, and which pairs those are, of the factors that matter in some alone."""
+    moved = [_moved(task, factor, one.corners) for factor in one.design.factors]
+    parts = [f"The cells of a pair differ in one factor alone: {', '.join(found.change for found in moved)}."]
+    for found in moved:
         if 0 < len(found.moved) < found.pairs:
             change = found.change
             parts.append(f"{change[0].upper()}{change[1:]}: {_pairs_text(task, found)}.")
@@ -220,27 +220,29 @@ def _tied_texts(factor: TwoLevelFactor, corners: Sequence[CellReadings]) -> list
     return found
 
 
-def _table(task: Task, one: _Limited) -> Table:
-    factors = one.design.factors
+def _table(task: Task, found: Sequence[_Limited]) -> Table:
+    factors = {factor.name: factor.words for one in found for factor in one.design.factors}
     rows: list[tuple[Entry, ...]] = []
-    for cell in one.corners:
-        station, share = one.limits[cell]
-        rows.append(
-            (
-                *(str(cell.level(factor.name)) for factor in factors),
-                level_value(cell, throughput_of, digits=0),
-                level_value(cell, response_of, 1e3),
-                station or "none is full",
-                Value(share, digits=1) if share is not None else "–",
-                Value(len(cell.runs)),
+    for one in found:
+        for cell in one.corners:
+            station, share = one.limits[cell]
+            rows.append(
+                (
+                    one.workload,
+                    *(str(cell.level(name)) for name in factors),
+                    level_value(cell, throughput_of, digits=0),
+                    level_value(cell, response_of, 1e3),
+                    station or "none is full",
+                    Value(share, digits=1) if share is not None else "–",
+                    Value(len(cell.runs)),
+                )
             )
-        )
     return Table(
-        f"{task.spec.name}-{one.workload}-by-cell".replace(" ", "-").replace("%", "percent"),
-        f"{one.workload.capitalize()}, cell by cell: throughput, mean response time, and the station that is full. Each has the 95 % "
-        "interval of its mean alone.",
+        f"{task.spec.name}-by-cell",
+        "Cell by cell: throughput, mean response time, and the station that is full. Each has the 95 % interval of its mean alone.",
         (
-            *(factor.words for factor in factors),
+            "Requests",
+            *factors.values(),
             "X (requests/s)",
             "R (ms)",
             "What limits",

@@ -152,7 +152,8 @@ def maxima_table(task: Task, lines: Sequence[Series]) -> Table:
         f"Maximum throughput: the mean of all levels on the plateau, those shown to be less than {task.margins.maximum:g} % below the "
         "highest, with its 95 % interval; clients are the fewest on it. Levels with one run are not judged, and a series with enough runs "
         "is judged by its own alone. Where levels at the far end fall off, the plateau is that of the others, and the fall is named. Where "
-        "the data cannot tell, the largest mean stands here, which is too large by chance. "
+        "the data cannot tell, the largest mean stands here, which is too large by chance. In the table of what is reached series of one "
+        "limit that differ by less than the margin share the row of the one with the fewest clients. "
         f"{note}{speed_note(speed)}{loops_text(dict.fromkeys(one.sweep for one in lines))}",
         (
             "Workload",

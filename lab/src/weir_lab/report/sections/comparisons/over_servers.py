@@ -2,7 +2,7 @@
 
 Where the proxies' quotas are full at both ends of a change, throughput is the quota over the CPU time of a request (utilization law). A
 change of the one is then a change of the other. Over servers: `servers_points`, `servers_table`. Over threads and clients, where throughput
-falls with them: `crowd_points`, `crowd_table`. Readers of the split engine are those of a server: more servers have more of them.
+falls with them: `cost_points`, `crowd_table`. Readers of the split engine are those of a server: more servers have more of them.
 
 Where the quotas limit the best series of a workload, and its series differ in their threads, a figure has the CPU time of a request in
 every cell. A table has what the quotas allow at that cost: `spent_blocks`, `spent_points`.
@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from weir_lab.design import Engine, RequestPath, Role
 from weir_lab.records.tables.quotas import quota_shares
-from weir_lab.report.common import by_workload, figure, level_value, line_over, method
+from weir_lab.report.common import Point, brief, by_workload, figure, level_value, line_over, method
 from weir_lab.report.numbers.comparing import change_between, throughput_of
+from weir_lab.report.numbers.maxima import listed
 from weir_lab.report.numbers.stations import CPU_QUOTAS, FULL, bottleneck, usages
 from weir_lab.report.page.blocks import Table, Value
 from weir_lab.report.page.charts import Axis, Panel
 from weir_lab.report.sections.comparisons.maxima import maximum_over
-from weir_lab.theory.units import change_text, count_text, number
+from weir_lab.theory.units import change_text, count_text, number, signed_percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from weir_lab.theory.linear import Change
 
 __all__ = [
+    "cost_points",
     "crowd_points",
     "crowd_table",
     "readers_text",
@@ -64,12 +66,18 @@ class _Found(NamedTuple):
     shares: tuple[float, float] | None
 
 
-def servers_points(cells: Sequence[CellReadings]) -> list[str]:
-    """One sentence: from the fewest servers to the most, without copies, throughput and the proxies' CPU time of a request."""
+def servers_points(cells: Sequence[CellReadings]) -> list[Point]:
+    """From the fewest servers to the most, without copies, throughput and the proxies' CPU time of a request."""
     found = _found(cells)
     if found is None:
         return []
-    return [f"Without copies (R = 1), from {_servers_text(found)}: {_found_text(found)}{_quotas_text(found.shares)}."]
+    spent = " to ".join(number(one, 1) for one in found.spent_us)
+    return [
+        Point(
+            f"Without copies (R = 1), from {_servers_text(found)}: throughput {brief(found.rate)}.",
+            f"The proxies' CPU time of a request {brief(found.cpu)}, from {spent} µs{_quotas_text(found.shares)}.",
+        )
+    ]
 
 
 def servers_shown(cells: Sequence[CellReadings]) -> list[str]:
@@ -146,6 +154,24 @@ def crowd_points(task: Task, lines: Sequence[Series]) -> list[str]:
             "these allow in a second, divided by that of a request: what a request costs more in the proxy is what is lost."
         )
     return points
+
+
+def cost_points(task: Task, lines: Sequence[Series]) -> list[Point]:
+    """What `crowd_points` and `spent_points` say, as one point: it opens with what more threads and clients cost, if they cost anything."""
+    spent, found = spent_points(task, lines), _crowds(task, lines)
+    if not found:
+        parts = [one.partition(" From ") for one in spent]
+        return [Point(lead, f"From {rest}" if rest else "") for lead, _, rest in parts]
+    leads = []
+    for workload in dict.fromkeys(one.workload for one in found):
+        own = [
+            f"by {signed_percent(one.found.rate.percent)} % from {one.ends}"
+            for one in found
+            if one.workload == workload
+        ]
+        leads.append(f"{workload} changes {listed(own)}")
+    said = f"Throughput of {'; of '.join(leads)}: the proxies' CPU quotas are full, and a request costs more of them."
+    return [Point(said, " ".join([*crowd_points(task, lines), *spent]))]
 
 
 def crowd_table(task: Task, lines: Sequence[Series]) -> Table | None:

@@ -34,6 +34,8 @@ __all__ = ["Stop", "ends_text", "names_text", "reached_table", "stops_of"]
 
 # More names than this are counted.
 _NAMED_MAX = 5
+# How a series is named whose largest mean stands in the place of a plateau.
+_LARGEST = ", largest mean"
 # What stands where nothing was printed.
 _NONE = "–"
 
@@ -141,14 +143,13 @@ def reached_table(task: Task) -> Table | None:
         return None
     printed = any(row[-2] != _NONE for row in rows)
     scaled = speed != 1.0
+    largest = any(str(row[1]).endswith(_LARGEST) for row in rows)
     # Without printed values there is nothing to hold ours against.
     kept = [row if printed else row[:-2] for row in rows]
     return Table(
         f"{task.spec.name}-reached",
-        f"What is reached: the plateau, with its 95 % interval, and the fewest clients that reach it, with their mean response time R. "
-        "Series that differ by less than the margin of a plateau and have one limit share a row, by the one with the fewest clients. "
-        "Where no plateau is shown, the largest mean stands here, which is too large by chance."
-        f"{' Ours is held against the printed value where the same link is full in both.' if printed and task.first.links_built else ''}",
+        "What is reached: the plateau (95 % interval), its fewest clients, and their mean response time R. Series of one limit within the "
+        f"margin share a row.{' Largest means are too large by chance.' if largest else ''}",
         (
             *("Workload", "Series", "Clients", "X (requests/s)", "R there (ms)", "Limits"),
             *(("X at the study's speed (requests/s)",) if scaled else ()),
@@ -176,7 +177,7 @@ def _reached_row(task: Task, stop: Stop) -> tuple[Entry, ...]:
     cell = maximum.cell
     return (
         stop.workload,
-        f"{stop.names}{'' if stop.shown else ', largest mean'}",
+        f"{stop.names}{'' if stop.shown else _LARGEST}",
         Value(cell.settings.clients),
         Value.of(maximum.value, 0) if maximum.value else level_value(cell, throughput_of, digits=0),
         level_value(cell, response_of, 1e3),

@@ -13,11 +13,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from weir_lab.design import RequestPath
-from weir_lab.report.common import by_workload, figure, level_text, level_value, line_over, method, series_of
+from weir_lab.report.common import (
+    Point,
+    by_workload,
+    figure,
+    level_text,
+    level_value,
+    line_over,
+    method,
+    points_text,
+    series_of,
+)
 from weir_lab.report.numbers.comparing import loops_text, response_of, throughput_of
 from weir_lab.report.numbers.maxima import listed, maximum_of
 from weir_lab.report.numbers.stations import bottleneck, usages
-from weir_lab.report.page.blocks import Table, Text, Value
+from weir_lab.report.page.blocks import Table, Value
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Panel
 from weir_lab.theory.units import count_text, number
 
@@ -123,16 +133,13 @@ def price_blocks(task: Task, earlier: Sequence[Task]) -> list[Block]:
     ways = _ways(task, earlier)
     if not ways:
         return []
-    said = {
-        point
-        for place, other in enumerate(earlier)
-        for point in _points(_ways(other, earlier[:place]), other.margins.maximum)
-    }
-    points = tuple(one for one in _points(ways, task.margins.maximum) if one not in said)
+    others = [_ways(other, earlier[:place]) for place, other in enumerate(earlier)]
+    loops = _loops(ways) if _loops(ways) not in map(_loops, others) else ""
+    points = _points(ways, task.margins.maximum, loops)
     pairs = _pairs(ways, task.margins.maximum)
     title = f"What {pairs[0].step} changes:" if pairs else "What the proxies cost:"
     rest = (_maxima_table(task, ways), _table(task, ways), _added_table(task, ways), _figure(task, ways))
-    return [*([Text(title, points)] if points else []), *(one for one in rest if one is not None)]
+    return [*([points_text(title, points)] if points else []), *(one for one in rest if one is not None)]
 
 
 def _ways(task: Task, earlier: Sequence[Task]) -> _Ways:
@@ -225,20 +232,82 @@ def _levels(ways: Sequence[_Way]) -> list[int]:
     ]
 
 
-def _points(ways: _Ways, margin: float) -> list[str]:
-    """What more proxies change, or what the first cost; then what else the sections differ by."""
+def _points(ways: _Ways, margin: float, loops: str) -> list[Point]:
+    """What more proxies change, or what the first cost: alone and at the maximum; then what limits the comparison."""
     pairs = _pairs(ways, margin)
     found = [_answer(pairs)] if pairs else []
+    first: _Ways = {}
     for workload, by_crew in ways.items():
         group = _most(by_crew)
-        found += (
-            _again_points(workload, group, margin) if group[-2].proxies else _first_points(workload, by_crew, margin)
+        if group[-2].proxies:
+            found += _again_points(workload, group, margin)
+        else:
+            first[workload] = by_crew
+    hidden = []
+    for workload, by_crew in first.items():
+        group = _most(by_crew)
+        for clients in _levels(group)[:1]:
+            if full := _hidden_by(group, clients):
+                hidden.append((workload, clients, full, _light_text(workload, group, clients)))
+            else:
+                found.append(_light_point(workload, group, clients))
+    if first:
+        found.append(_stops_point(first, margin))
+    return [*found, *_limits_points(hidden, loops)]
+
+
+def _loops(ways: _Ways) -> str:
+    return loops_text(_sweeps(ways)).strip()
+
+
+def _light_point(workload: str, ways: Sequence[_Way], clients: int) -> Point:
+    """What the first proxies cost at the fewest clients, and of what that is made."""
+    cells = [cell for one in ways if (cell := one.at(clients)) is not None]
+    rates = [_shown(level_value(cell, throughput_of, digits=0)) for cell in cells]
+    gets = f"So these clients get {listed(rates)} requests/s."
+    return Point(f"{_light_text(workload, ways, clients)}.", " ".join([gets, *_added_points(workload, ways, clients)]))
+
+
+def _stops_point(first: _Ways, margin: float) -> Point:
+    """What the first proxies cost at the maximum: series that lose or gain a margin; behind them where each workload stops."""
+    known = [
+        (_change(group[-1], group[0]), f"{workload}{_with_text([crew], group[-1])}", group)
+        for workload, by_crew in first.items()
+        for crew, group in by_crew.items()
+    ]
+    far = sorted((one for one in known if abs(one[0]) >= margin), key=lambda one: one[0])
+    own = known[-1][2][-1].name
+    largest = any(not way.maximum.shown for *_, group in known for way in (group[0], group[-1]))
+    start = f"At the maximum{', or the largest mean,' if largest else ''} {own}, against direct access: "
+    texts = [_percent(group[-1].maximum.throughput, group[0].maximum.throughput).text for *_, group in far]
+    if len(far) > _NAMED_MAX:
+        said = f"{texts[0]} to {texts[-1]} % in {len(far)} of {len(known)} series"
+    else:
+        said = listed([f"{name} {text} %" for (_, name, _), text in zip(far, texts, strict=True)] or [""])
+    near = len(known) - len(far)
+    if near:
+        others = "; the others" if far else "all series" if near > 1 else known[0][1]
+        said += f"{others} within {margin:g} %"
+    rest = [_stops_text(workload, by_crew, margin) for workload, by_crew in first.items()]
+    rest += [_falls_text(workload, _most(by_crew)[0]) for workload, by_crew in first.items()]
+    return Point(f"{start}{said}.", " ".join(filter(None, rest)))
+
+
+def _limits_points(hidden: Sequence[tuple[str, int, str, str]], loops: str) -> list[Point]:
+    """What limits the comparison: stations that are full on both ways, and loops that took CPU time in some of the runs."""
+    points = [
+        Point(
+            f"{workload.capitalize()}, {count_text(clients, 'client')}: the {full} are full on both ways and hide what the hop adds.",
+            f"A{light.partition(': a')[2]}. Behind a hop a request waits less for what is full, even with these fewest clients.",
         )
-    loops = loops_text(_sweeps(ways)).strip()
-    return [*found, *([loops] if loops else [])]
+        for workload, clients, full, light in hidden
+    ]
+    if loops and points:
+        points[-1] = points[-1]._replace(rest=f"{points[-1].rest} {loops}")
+    return points or ([Point(loops)] if loops else [])
 
 
-def _answer(pairs: Sequence[_Pair]) -> str:
+def _answer(pairs: Sequence[_Pair]) -> Point:
     """Whether more proxies bring back at the maximum what fewer cost, and what they change there."""
     one, lost = pairs[0], [pair for pair in pairs if pair.lost]
     named = sorted((pair for pair in pairs if pair.named), key=lambda pair: -abs(pair.change))
@@ -256,7 +325,7 @@ def _answer(pairs: Sequence[_Pair]) -> str:
         others = " The table has the others."
     elif len(named) < len(pairs):
         others = f" {'The other' if named else 'All'} maxima change by less than {one.margin:g} %."
-    return f"At the maximum {start}{entries}.{more}{others}"
+    return Point(f"At the maximum {start}{entries}.", f"{more}{others}".strip())
 
 
 def _brings(lost: Sequence[_Pair]) -> str:
@@ -294,44 +363,27 @@ def _as_many_text(pair: _Pair, pairs: Sequence[_Pair]) -> str:
     return f" {name} with as many {_crew_noun(fewer)}s in all ({workers}) they stop at {fewer.most_text}."
 
 
-def _again_points(workload: str, ways: Sequence[_Way], margin: float) -> list[str]:
+def _again_points(workload: str, ways: Sequence[_Way], margin: float) -> list[Point]:
     """What more proxies change at the fewest clients; nothing where no proxy changes anything there."""
     levels = _levels(ways)
     times = [cell.mean_response_s for one in ways if levels and (cell := one.at(levels[0])) is not None]
     if not times or all(abs(_ratio(one, times[0])) < margin for one in times[1:]):
         return []
-    light = _light_text(workload, ways, levels[0])
+    light = f"{_light_text(workload, ways, levels[0])}."
     (pair,) = _pairs({workload: {0: list(ways)}}, margin)
     if pair.direct is None or _ratio(times[-2], times[0]) < margin:
-        return [f"{light}."]
+        return [Point(light)]
     if _ratio(times[-1], times[0]) < margin:
-        brought = "brings this back"
+        brought = "brings back"
     else:
-        brought = (
-            "brings a part of this back" if _ratio(times[-1], times[-2]) <= -margin else "does not bring this back"
+        brought = "brings back a part of" if _ratio(times[-1], times[-2]) <= -margin else "does not bring back"
+    start, _, times_text = light.partition(": ")
+    return [
+        Point(
+            f"{start}: {pair.step} {brought} what {pair.cost} in response time.",
+            f"{times_text[:1].upper()}{times_text[1:]}",
         )
-    return [f"{light}: {pair.step} {brought}."]
-
-
-def _first_points(workload: str, by_crew: dict[int, list[_Way]], margin: float) -> list[str]:
-    """What the first proxies cost at the fewest clients, of what that is made, and what they cost at the maximum."""
-    ways = _most(by_crew)
-    levels = _levels(ways)
-    found = []
-    if levels:
-        light, full = _light_text(workload, ways, levels[0]), _hidden_by(ways, levels[0])
-        if full:
-            found.append(
-                f"{light}. The {full} are full on both ways, even with these fewest clients, and so hide what the hop adds: requests "
-                "wait less for them."
-            )
-        else:
-            cells = [cell for one in ways if (cell := one.at(levels[0])) is not None]
-            rates = [_shown(level_value(cell, throughput_of, digits=0)) for cell in cells]
-            found.append(f"{light}, so that these clients get {listed(rates)} requests/s.")
-        found += _added_points(workload, ways, levels[0])
-    found.append(_stops_text(workload, by_crew, margin))
-    return [*found, *filter(None, [_falls_text(workload, ways[0])])]
+    ]
 
 
 def _light_text(workload: str, ways: Sequence[_Way], clients: int) -> str:

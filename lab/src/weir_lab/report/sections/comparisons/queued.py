@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from weir_lab.report.common import by_workload
+from weir_lab.report.common import Point, by_workload
 from weir_lab.report.numbers.comparing import at_equal_blocks, cell_key, model_of
 from weir_lab.report.numbers.maxima import listed
 from weir_lab.report.numbers.readings import OPERATION_NAMES, stage_s
@@ -45,6 +45,8 @@ _BY_WORKERS = "max_throughput_full_system"
 _OUTSIDE = "outside of the proxy"
 # The smallest change that is named, of the whole time of a request at first.
 _LEAST = 0.01
+# From this number of changes on nobody reads them in passing.
+_MANY = 3
 # Stages that hold the time of a request; the others are those in which a proxy works on it.
 _PARTS = {
     "in stage queue": ("queue",),
@@ -223,10 +225,11 @@ def _part_s(operation: str, stages: Sequence[str]) -> Callable[[Reading], float 
     return of
 
 
-def parts_points(parts: Sequence[Part]) -> list[str]:
-    """One sentence: which parts are shown to change, the largest change first; or that none is.
+def parts_points(parts: Sequence[Part]) -> list[Point]:
+    """One point: which parts are shown to change, the largest change first; or that none is.
 
-    What is next to nothing of a request's time is left to the table, however surely it is there.
+    What is next to nothing of a request's time is left to the table, however surely it is there. Of many changes the point opens with the
+    largest of each operation.
     """
     if not parts:
         return []
@@ -241,10 +244,24 @@ def parts_points(parts: Sequence[Part]) -> list[str]:
     ]
     if not said:
         return [
-            "No part of a request's time, in the proxy or outside of it, is shown to change by "
-            f"{100.0 * _LEAST:g} % of that time or more."
+            Point(
+                "No part of a request's time, in the proxy or outside of it, is shown to change by "
+                f"{100.0 * _LEAST:g} % of that time or more."
+            )
         ]
-    return [f"Of the parts of a request's time these are shown to change: {'; '.join(said)}."]
+    all_ = f"Of the parts of a request's time these are shown to change: {'; '.join(said)}."
+    if len(said) < _MANY:
+        return [Point(all_)]
+    largest: dict[str, tuple[str, Part]] = {}
+    for (operation, words), own in named.items():
+        known = largest.get(operation)
+        if own and (known is None or abs(own[0].added_ms) > abs(known[1].added_ms)):
+            largest[operation] = words, own[0]
+    most = [
+        f"a {operation}, {words}, {one.name} {Value(one.added_ms, signed=True).text} ms"
+        for operation, (words, one) in largest.items()
+    ]
+    return [Point(f"The largest changes that are shown in a part of a request's time: {'; '.join(most)}.", all_)]
 
 
 def _named(parts: Sequence[Part]) -> list[Part]:

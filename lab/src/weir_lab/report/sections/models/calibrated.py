@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from weir_lab.report.numbers.sweeps import ClientSeries, client_series, explain_misses
-from weir_lab.report.page.blocks import Table, Text, Value
+from weir_lab.report.page.blocks import Table, Value
 from weir_lab.report.sections.models.words import off, rule_text
 from weir_lab.theory.fitting.meeting import Meeting, meeting_of, tally_text
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weir_lab.report.common import Series, Task
-    from weir_lab.report.page.blocks import Block, Entry
+    from weir_lab.report.page.blocks import Entry
 
-__all__ = ["calibrated", "calibrated_blocks"]
+__all__ = ["Calibrated", "calibrated", "calibrated_said"]
 
 
 def calibrated(series: Series) -> ClientSeries | None:
@@ -34,7 +34,16 @@ def _over(series: Series) -> str:
     return "clients" if "clients" in series.sweep.study.factors else "clients_per_thread"
 
 
-def calibrated_blocks(task: Task, every: Sequence[tuple[Series, ClientSeries]]) -> list[Block]:
+class Calibrated(NamedTuple):
+    """What is said of them: the table of all levels, how many were met, in short and in whole, and where to look for the misses."""
+
+    table: Table
+    lead: str
+    point: str
+    misses: tuple[str, ...]
+
+
+def calibrated_said(task: Task, every: Sequence[tuple[Series, ClientSeries]]) -> Calibrated:
     """A table with each level that was predicted, how many were met, and where to look for the misses."""
     rows: list[tuple[Entry, ...]] = []
     points: list[str] = []
@@ -83,10 +92,12 @@ def calibrated_blocks(task: Task, every: Sequence[tuple[Series, ClientSeries]]) 
         ),
         tuple(rows),
     )  # fmt: skip
-    reported = (
-        f"Throughput {tally_text(rates)}; response time {tally_text(times)}. Each level but the ends is left out alone and predicted from "
-        "all others of its series (leave-one-out), so it lies between two that the model saw; a network of queues sees only every second "
-        "level. The model is the best of several, chosen on these very levels, so these counts are too good, and say nothing of other "
-        "workers or machines."
+    lead = (
+        "Calibrated models, the best of several on these very levels, so that the counts are too good: throughput "
+        f"{tally_text(rates)}; response time {tally_text(times)}."
     )
-    return [table, Text("What calibrated models say:", (reported, *points))]
+    behind = (
+        "Each level but the ends is left out alone and predicted from all others of its series (leave-one-out), so it lies between two "
+        "that the model saw; a network of queues sees only every second level. The counts say nothing of other workers or machines."
+    )
+    return Calibrated(table, lead, f"{lead} {behind}", tuple(points))

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
     from weir_lab.report.common import Task
     from weir_lab.report.page.blocks import Figure
+    from weir_lab.report.page.drawings.queues import Diagram
     from weir_lab.report.sections.models.layouts import LayoutFit, Predicted
     from weir_lab.theory.fitting.devices import Device, Fitted, Solved
 
-__all__ = ["drawing"]
+__all__ = ["drawing", "other_drawings"]
 
 # On the way of a request from the clients to the workers.
 _ORDER = (
@@ -36,8 +37,24 @@ _ORDER = (
 )
 
 
+_TEXT = (
+    "From the fitted networks. Box: number of devices × servers m of each, demand D = V S, share of time in use (also the bar); strokes "
+    "before it: its queue. Number at an arrow: visits of a request to one of the devices. Frame: what a request holds its worker or reader "
+    "for."
+)
+
+
 def drawing(task: Task, fits: Sequence[LayoutFit]) -> Figure | None:
-    """A panel for each layout with a network; ``None`` without one."""
+    """The first layout with a network; ``None`` without one."""
+    return figure(task, "diagram", "Network of queues", _panels(fits)[:1], _TEXT)
+
+
+def other_drawings(task: Task, fits: Sequence[LayoutFit]) -> Figure | None:
+    """The others, a panel for each; ``None`` without any."""
+    return figure(task, "diagram-others", "Networks of queues of the other layouts", _panels(fits)[1:], _TEXT)
+
+
+def _panels(fits: Sequence[LayoutFit]) -> list[Diagram]:
     panels = []
     for fit in fits:
         heavy = heavy_of(fit)
@@ -49,12 +66,7 @@ def drawing(task: Task, fits: Sequence[LayoutFit]) -> Figure | None:
         boxes = _boxes(fit, fit.fitted, heavy)
         if any(box.share is not None for box in boxes):
             panels.append(diagram_of(f"{fit.layout.name}, {at}", boxes))
-    text = (
-        "Drawn from the fitted networks. Each box: how many devices of how many servers, demand of a request D = V S, and the share of "
-        "time in use, which the bar at its bottom has, too; strokes before it are its queue. A number at an arrow: visits of a request to "
-        "one of the devices. In the frame: what a request holds its worker or reader for."
-    )
-    return figure(task, "diagram", "Networks of queues", panels, text)
+    return panels
 
 
 def _boxes(fit: LayoutFit, fitted: Fitted, one: Predicted) -> tuple[Box, ...]:

@@ -38,15 +38,17 @@ __all__ = [
     "errors_figure",
     "heavy_of",
     "hypothesis_text",
+    "layouts_table",
     "light_of",
+    "mark_text",
     "notes",
     "outcome",
-    "point",
     "simulation_text",
     "stations_table",
     "table_of_cells",
     "throughput_figure",
     "total",
+    "unfitted_text",
     "what_cannot_tell",
 ]
 
@@ -103,23 +105,36 @@ def hypothesis_text(
     held = _held(fits)
     if not held:
         return ""
-    both = sum(map(_both, held))
-    missed = sum(Verdict.MISSED in (one.x_meeting.verdict, one.r_meeting.verdict) for one in held)
-    unknown = len(held) - both - missed
+    found = _verdicts(held)
+    both, unknown = found.count(Verdict.MET), found.count(Verdict.CANNOT_TELL)
     not_met = "not shown to be met" if _reaches(both + unknown, len(held)) else "not met"
     verdict = "met" if _reaches(both, len(held)) else not_met
-    counts = [f"{_share_text(both, len(held))} met both", f"{missed} missed" if missed else ""]
-    counts.append(f"{unknown} cannot tell" if unknown else "")
-    raw, at = _held(as_measured), ""
-    if raw:
-        at = f" at one speed of the machine (as measured {_share_text(sum(map(_both, raw)), len(raw))})"
-    simulated = sum(fit.simulated for fit in fits if fit.held_out)
-    by = f"; in {simulated} of {count_text(sum(bool(fit.held_out) for fit in fits), 'layout')} a simulation of the network predicts"
+    rest = [f"{count} {one}" for one in (Verdict.MISSED, Verdict.CANNOT_TELL) if (count := found.count(one))]
+    raw = _held(as_measured)
+    at = " at one speed of the machine" if raw else ""
+    measured = f"; as measured {_share_text(sum(map(_both, raw)), len(raw))}" if raw else ""
     return (
         f"“Throughput within {margins.prediction_throughput:g} %, and response time within {margins.prediction_response:g} %” is {verdict} "
-        f"by the networks of queues{at}: of {count_text(len(held), 'cell')} held out {', '.join(filter(None, counts))}, and the mark that "
-        f"the project set itself is {_MARK} %{by if simulated else ''}."
+        f"by the networks of queues{at}: of {count_text(len(held), 'cell')} held out "
+        f"{', '.join([f'{_share_text(both, len(held))} met both', *rest])}{measured}."
     )
+
+
+def mark_text() -> str:
+    """From which share of the cells on that is called met."""
+    return f"The mark that the project set itself is {_MARK} %."
+
+
+def _verdicts(held: Sequence[Predicted]) -> list[Verdict]:
+    """Of each cell for both limits together: missed where one of them is, and met where both are."""
+    return [
+        Verdict.MISSED
+        if Verdict.MISSED in (one.x_meeting.verdict, one.r_meeting.verdict)
+        else Verdict.MET
+        if _both(one)
+        else Verdict.CANNOT_TELL
+        for one in held
+    ]
 
 
 def _reaches(count: int, of: int) -> bool:
@@ -143,10 +158,7 @@ def outcome(
         and abs(one.r_meeting.percent) <= margins.prediction_response
         for one in held
     )
-    beyond = sum(len(fit.beyond) for fit in fits)
-    kind = f"interpolation, but for {count_text(beyond, 'cell')} with the most clients" if beyond else "interpolation"
-    crews = dict.fromkeys(fit.layout.crew for fit in fits if fit.held_out and len(fit.layout.workers) > 1)
-    levels = " and ".join(["clients", *crews])
+    levels, kind = _fitted_to(fits)
     layouts = count_text(sum(bool(fit.held_out) for fit in fits), "layout")
     return (
         f"Networks of queues, fitted to every second level of {levels}, predict the levels between ({kind}): of "
@@ -154,6 +166,14 @@ def outcome(
         f"{margins.prediction_response:g} % of response time by {_by_its(near, 'mean')}, and "
         f"{_share_text(both, len(held))} by {_by_its(both, 'interval')}{_raw(as_measured)}."
     )
+
+
+def _fitted_to(fits: Sequence[LayoutFit]) -> tuple[str, str]:
+    """Of what every second level was fitted, ``clients and workers``, and what predicting the others is: ``interpolation``."""
+    beyond = sum(len(fit.beyond) for fit in fits)
+    kind = f"interpolation, but for {count_text(beyond, 'cell')} with the most clients" if beyond else "interpolation"
+    crews = dict.fromkeys(fit.layout.crew for fit in fits if fit.held_out and len(fit.layout.workers) > 1)
+    return " and ".join(["clients", *crews]), kind
 
 
 def total(fits: Sequence[LayoutFit], as_measured: Sequence[LayoutFit] = (), margins: Margins = DEFAULT_MARGINS) -> str:
@@ -224,43 +244,84 @@ def _too_wide(held: Sequence[Predicted], percent: float) -> str:
     )
 
 
-def point(fit: LayoutFit) -> str:
-    """A point for a layout: how its held-out cells were met, how far off predictions were, and what predicts."""
-    held = fit.held_out
-    if fit.fitted is None or not held:
-        return f"{fit.layout.name}: {fit.problem or 'no cell was held out'}."
-    off_x = sum(abs(one.x_meeting.percent) for one in held) / len(held)
-    off_r = sum(abs(one.r_meeting.percent) for one in held) / len(held)
-    seen = count_text(len(fit.predictions) - len(held), "cell")
+def unfitted_text(fit: LayoutFit) -> str:
+    """Why the table of layouts has no row of this one; empty where it has."""
+    return "" if fit.held_out else f"{fit.layout.name}: {fit.problem or 'no cell was held out'}."
+
+
+def layouts_table(task: Task, fits: Sequence[LayoutFit], as_measured: Sequence[LayoutFit] = ()) -> Table | None:
+    """A row for each layout: how its held-out cells were met, how far off predictions were, and what predicts.
+
+    ``as_measured`` are the same fits without one speed of the machine. ``None`` where no cell was held out.
+    """
+    shown_fits = [fit for fit in fits if fit.held_out]
+    if not shown_fits:
+        return None
+    raw = {fit.layout.name: fit.held_out for fit in as_measured}
+    rows = [
+        (
+            fit.layout.name,
+            *_outcome_entries([fit], raw.get(fit.layout.name, [])),
+            "simulation" if fit.simulated else "product form",
+            "yes" if fit.fitted is not None and fit.fitted.shows_what_it_saw else "no",
+        )
+        for fit in shown_fits
+    ]
+    if len(rows) > 1:
+        rows.append(("all", *_outcome_entries(shown_fits, _held(as_measured)), "–", "–"))
+    (levels, kind), margins = _fitted_to(fits), task.margins
+    return Table(
+        f"{task.spec.name}-layouts",
+        f"Networks of queues, fitted to every second level of {levels} and held against the levels between ({kind}), at one speed of the "
+        f"machine. Met: the whole interval of measured over predicted lies within ±{margins.prediction_throughput:g} % (throughput, X) or "
+        f"±{margins.prediction_response:g} % (response time, R).",
+        (
+            "Layout", "Cells fitted", "Held out", "Both met", "Both met as measured", "X met", "X, mean error (%)", "R met",
+            "R, mean error (%)", "Predicts", "Product form shows what it saw",
+        ),
+        tuple(rows),
+    )  # fmt: skip
+
+
+def _outcome_entries(fits: Sequence[LayoutFit], raw: Sequence[Predicted]) -> tuple[Entry, ...]:
+    held = _held(fits)
+    x, r = [one.x_meeting for one in held], [one.r_meeting for one in held]
     return (
-        f"{fit.layout.name}: fitted to {seen}, held against {count_text(len(held), 'other')}: throughput "
-        f"{_counts([one.x_meeting for one in held])}, mean error {number(off_x, 1)} %; response time "
-        f"{_counts([one.r_meeting for one in held])}, mean error {number(off_r, 1)} %. {_form(fit.fitted, simulated=fit.simulated)}"
+        Value(sum(len(fit.predictions) for fit in fits) - len(held)), Value(len(held)), _counts(_verdicts(held)),
+        Value(sum(map(_both, raw))) if raw else "–",
+        _counts([one.verdict for one in x]), _mean_error(x), _counts([one.verdict for one in r]), _mean_error(r),
+    )  # fmt: skip
+
+
+def _mean_error(meetings: Sequence[Meeting]) -> Value:
+    return Value(sum(abs(one.percent) for one in meetings) / len(meetings), digits=1)
+
+
+def _counts(verdicts: Sequence[Verdict]) -> Entry:
+    """``10; 1 missed, 1 cannot tell``, or the number alone where all are met."""
+    rest = [f"{count} {one}" for one in (Verdict.MISSED, Verdict.CANNOT_TELL) if (count := verdicts.count(one))]
+    met = verdicts.count(Verdict.MET)
+    return f"{met}; {', '.join(rest)}" if rest else Value(met)
+
+
+def simulation_text(fits: Sequence[LayoutFit]) -> tuple[str, str]:
+    """In how many layouts product form fails and a simulation predicts, and behind that what it is; both empty where it fails nowhere."""
+    shown_fits = [fit for fit in fits if fit.fitted is not None]
+    failing = [fit for fit in shown_fits if fit.fitted is not None and not fit.fitted.shows_what_it_saw]
+    if not failing:
+        return "", ""
+    simulated = sum(fit.simulated for fit in failing)
+    by = (
+        "there a simulation event by event predicts"
+        if simulated == len(failing)
+        else f"a simulation event by event predicts in {simulated} of them"
+        if simulated
+        else "no simulation has less than half of its error there, so product form predicts all the same"
     )
-
-
-def _counts(meetings: Sequence[Meeting]) -> str:
-    """``14 met, 1 missed``: of how many stands before."""
-    found = {verdict: sum(one.verdict is verdict for one in meetings) for verdict in Verdict}
-    return ", ".join(f"{count} {verdict}" for verdict, count in found.items() if count or verdict is Verdict.MET)
-
-
-def _form(fitted: Fitted, *, simulated: bool) -> str:
-    """What predicts, and why."""
-    if fitted.shows_what_it_saw:
-        return "Product form predicts: it shows the cells it saw."
-    if simulated:
-        return "Simulation predicts: product form misses cells it saw."
-    return "Product form predicts, yet misses cells it saw."
-
-
-def simulation_text(fits: Sequence[LayoutFit]) -> str:
-    """What the simulation is that predicts where product form fails; empty where it fails nowhere."""
-    if all(fit.fitted is None or fit.fitted.shows_what_it_saw for fit in fits):
-        return ""
     return (
-        "Where product form misses cells that it was fitted to, a simulation event by event predicts, if it has less than half of that "
-        "error: times are constant, links let a burst pass after a pause, delays are always the same, and clients stay at their machine."
+        f"In {len(failing)} of {count_text(len(shown_fits), 'layout')} product form misses cells that it was fitted to; {by}.",
+        "A simulation predicts where it has less than half of the error of product form on the cells that were fitted. In it times are "
+        "constant, links let a burst pass after a pause, delays are always the same, and clients stay at their machine.",
     )
 
 
@@ -450,8 +511,8 @@ def errors_figure(task: Task, fits: Sequence[LayoutFit]) -> Figure | None:
         axis = Axis("Clients (connections)", log=len(ticks) > 2, ticks=ticks)
         panels.append(Panel(title, axis, Axis("Measured over predicted, less 1 (%)"), (*lines, *ends)))
     text = (
-        "Marks: each cell that the fit did not see, with its 95 % interval where it has one; both sides are at one speed of the machine. "
-        f"Dashed: within these lines a prediction counts as met, if its whole interval is. {method(cells)}"
+        "Marks: cells that the fit did not see, at one speed of the machine, with 95 % intervals where there are several runs. Dashed: the "
+        f"limits, within which the whole interval has to lie. {method(cells)}"
     )
     return figure(task, "errors", "Networks of queues: how far off predictions are", panels, text)
 

@@ -7,20 +7,22 @@ from typing import TYPE_CHECKING
 from weir_lab.report.common import Series, Task, series_of, with_tables
 from weir_lab.report.numbers.comparing import AS_MEASURED, AT_ONE_SPEED
 from weir_lab.report.page.blocks import Text
-from weir_lab.report.sections.models.calibrated import calibrated, calibrated_blocks
-from weir_lab.report.sections.models.drawn import drawing
+from weir_lab.report.sections.models.calibrated import calibrated, calibrated_said
+from weir_lab.report.sections.models.drawn import drawing, other_drawings
 from weir_lab.report.sections.models.layouts import fits_of
 from weir_lab.report.sections.models.networks import (
     errors_figure,
     hypothesis_text,
+    layouts_table,
+    mark_text,
     notes,
     outcome,
-    point,
     simulation_text,
     stations_table,
     table_of_cells,
     throughput_figure,
     total,
+    unfitted_text,
     what_cannot_tell,
 )
 from weir_lab.report.sections.models.open_stations import open_models, open_table
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weir_lab.report.page.blocks import Block
+    from weir_lab.report.sections.models.calibrated import Calibrated
+    from weir_lab.report.sections.models.layouts import LayoutFit
 
 __all__ = ["build", "summary"]
 
@@ -40,45 +44,68 @@ def build(task: Task) -> list[Block]:
     every = [one for one in series_of(task) if not one.event and len(one.cells) >= 2]
     first = [one for one in every if one.sweep is task.first]
     calibrations = [(one, found) for one in first if (found := calibrated(one)) is not None]
-    last = calibrated_blocks(task, calibrations) if calibrations else []
+    last = calibrated_said(task, calibrations) if calibrations else None
     fits = fits_of(task.sweeps, task.margins)
     if not fits:
         return [
             Text(
                 "No series over clients goes to the servers, or through a proxy that tells its stages, so no model has them."
             ),
-            *last,
+            *_others([], last),
         ]
     opened = [one for one in first if one.cells[0].runs[0].proxy is not None]
     raw = fits_of(task.sweeps, task.margins, AS_MEASURED)
-    whole = total(fits, raw, task.margins)
-    first_said = (
-        hypothesis_text(fits, task.margins, raw),
-        whole,
-        what_cannot_tell(fits, task.margins),
-        simulation_text(fits),
-    )
-    said = [*filter(None, first_said), *map(point, fits), *_open_points(task, opened)]
-    tables = [open_table(task, opened), printed_open(task)]
-    drawn = [drawing(task, fits), errors_figure(task, fits), throughput_figure(task, fits)]
+    drawn = [
+        drawing(task, fits),
+        errors_figure(task, fits),
+        throughput_figure(task, fits),
+        other_drawings(task, fits),
+    ]
     after = [
         table_of_cells(task, fits),
         twice_table(task, fits),
         stations_table(task, fits),
         printed_networks(task, fits),
+        open_table(task, opened),
+        printed_open(task),
     ]
+    # Of the tables the one of layouts is the answer, and comes first.
+    layouts = layouts_table(task, fits, raw)
     return [
-        # The verdict above has the counts, so these open on demand.
-        Text(
-            "What the models say:",
-            tuple(said),
-            leads=tuple(one.partition(": of ")[0] if one == whole else one for one in said),
-        ),
+        *_networks(task, fits, raw),
         *notes(fits),
+        *([layouts] if layouts is not None else []),
         *with_tables(drawn),
-        *[one for one in (*after, *tables) if one is not None],
-        *last,
+        *[one for one in after if one is not None],
+        *_others(_open_points(task, opened), last),
     ]
+
+
+def _networks(task: Task, fits: Sequence[LayoutFit], raw: Sequence[LayoutFit]) -> list[Text]:
+    """Whether the networks predict, and what predicts; counts of each limit and of each layout stand in the table of layouts."""
+    said: list[tuple[str, str]] = []
+    verdict = hypothesis_text(fits, task.margins, raw)
+    if verdict:
+        behind = (mark_text(), what_cannot_tell(fits, task.margins), total(fits, raw, task.margins))
+        said.append((verdict, " ".join(filter(None, behind))))
+    said.append(simulation_text(fits))
+    said += [(unfitted_text(fit), "") for fit in fits]
+    shown = [(lead, f"{lead} {behind}".rstrip()) for lead, behind in said if lead]
+    if not shown:
+        return []
+    return [Text("What the models say:", tuple(point for _, point in shown), leads=tuple(lead for lead, _ in shown))]
+
+
+def _others(open_points: Sequence[str], last: Calibrated | None) -> list[Block]:
+    """What open stations and calibrated models say, with what opens on demand."""
+    points = [*((one, one) for one in open_points), *([(last.lead, last.point)] if last is not None else [])]
+    blocks: list[Block] = [last.table] if last is not None else []
+    if points:
+        leads, whole = zip(*points, strict=True)
+        blocks.append(Text("What other models say:", tuple(whole), leads=tuple(leads)))
+    if last is not None and last.misses:
+        blocks.append(Text("Where calibrated models miss, and what to look for", last.misses, folded=True))
+    return blocks
 
 
 def summary(task: Task) -> str:

@@ -5,33 +5,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from weir_lab.design import RequestPath
 from weir_lab.report.common import (
     LAW_BY_RUNS,
     STAGE_LOOKS,
+    Point,
     Task,
     figure,
     level_value,
     mark,
     method,
+    points_text,
     stage_bar,
     with_tables,
 )
 from weir_lab.report.numbers.comparing import (
     at_equal_blocks,
     cell_key,
-    change_between,
     changes_between,
     outside_of,
     response_of,
     throughput_of,
 )
-from weir_lab.report.numbers.maxima import listed
 from weir_lab.report.numbers.readings import OPERATION_NAMES, operation_s, operation_times, stage_times
 from weir_lab.report.oracles import read_table
-from weir_lab.report.page.blocks import Figure, Table, Text, Value, over
+from weir_lab.report.page.blocks import Figure, Table, Value, over
 from weir_lab.report.page.charts import LOOKS, Axis, Line, Mark, Panel
 from weir_lab.report.printed_times import distributions_beside, quartiles_beside
 from weir_lab.report.sections.comparisons.drawn import REPLICAS, SERVERS, WRITES, inside_s, responses_over
@@ -43,25 +43,31 @@ from weir_lab.report.sections.comparisons.queued import (
     steps_over_copies,
     steps_over_writes,
 )
-from weir_lab.theory.stats import FALSE_DISCOVERIES, benjamini_hochberg
-from weir_lab.theory.units import change_text, count_text, number
+from weir_lab.report.sections.replication.ends import (
+    changes_text,
+    copies_text,
+    ends_of,
+    longest_text,
+    response_points,
+    writes_text,
+)
+from weir_lab.theory.stats import FALSE_DISCOVERIES
+from weir_lab.theory.units import count_text, number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from weir_lab.report.numbers.readings import CellReadings, Reading
-    from weir_lab.report.page.blocks import Block, Entry
+    from weir_lab.report.page.blocks import Block, Entry, Text
     from weir_lab.report.page.charts import Bar
     from weir_lab.report.sections.comparisons.queued import Part
     from weir_lab.theory.histogram import Histogram
-    from weir_lab.theory.linear import Change
 
 __all__ = ["build_replication", "build_writes", "conclusions", "relative_rows", "replication_summary", "writes_summary"]
 
 _QUARTILES = (25.0, 50.0, 75.0, 95.0)
 _OPERATIONS = ("get", "set")
 _BESIDE = ", beside what the study printed (other machines and links: only the pattern can be compared)"
-_ALONE = " among all comparisons of the page; taken alone, {} would have one"
 # From such a difference of a cell's mean at equal blocks from its plain mean on, in percent, the page says that blocks were not alike.
 _BLOCKS_DIFFER = 5.0
 
@@ -344,7 +350,7 @@ def _equal_entry(found: float | None) -> Entry:
     return Value(found, digits=0) if found is not None else "–"
 
 
-def _blocks_point(cells: Sequence[CellReadings]) -> list[str]:
+def _blocks_point(cells: Sequence[CellReadings]) -> list[Point]:
     """That plain means and changes within blocks may differ, where they do; the table of all cells has both."""
     equal = at_equal_blocks(cells, throughput_of)
     off = {
@@ -354,9 +360,11 @@ def _blocks_point(cells: Sequence[CellReadings]) -> list[str]:
         return []
     worst = max(off, key=lambda cell: abs(off[cell]))
     return [
-        f"Blocks of the night were not equally fast, and cells have not all the same blocks: the mean of {_setting_text(worst)} is "
-        f"{number(worst.mean_throughput, 0)} requests/s, and {number(equal[cell_key(worst)], 0)} at equal blocks. Changes are within "
-        "blocks, so they can differ from the quotient of two means."
+        Point(
+            "Changes are within blocks, so they can differ from the quotient of two means.",
+            f"Blocks of the night were not equally fast, and cells have not all the same blocks: the mean of {_setting_text(worst)} is "
+            f"{number(worst.mean_throughput, 0)} requests/s, and {number(equal[cell_key(worst)], 0)} at equal blocks.",
+        )
     ]
 
 
@@ -374,7 +382,7 @@ def _effects(task: Task, cells: Sequence[CellReadings], *, over_writes: bool) ->
             Value(one.q, digits=3),
             "yes" if one.shown else "no difference shown",
         )
-        for one in _ends(cells, _groups(cells) if over_writes else _by_servers(cells))
+        for one in ends_of(cells, _groups(cells) if over_writes else _by_servers(cells))
     ]
     if not rows:
         return None
@@ -389,89 +397,27 @@ def _effects(task: Task, cells: Sequence[CellReadings], *, over_writes: bool) ->
     )
 
 
-def _responses() -> list[tuple[str, Callable[[Reading], float | None]]]:
-    return [
-        ("throughput", throughput_of),
-        ("GET response time", lambda run: run.operation_s("get")),
-        ("SET response time", lambda run: run.operation_s("set")),
-    ]
-
-
-class _Effect(NamedTuple):
-    """What changes in a response from the first cell of a group to its last; ``q`` is adjusted for all that are asked for together."""
-
-    label: str
-    first: CellReadings
-    last: CellReadings
-    name: str
-    change: Change
-    q: float
-
-    @property
-    def shown(self) -> bool:
-        return self.q <= FALSE_DISCOVERIES
-
-
-def _ends(cells: Sequence[CellReadings], groups: Mapping[str, Sequence[CellReadings]]) -> list[_Effect]:
-    found: list[tuple[str, CellReadings, CellReadings, str, Change]] = []
-    for label, group in groups.items():
-        if len(group) < 2 or min(len(group[0].runs), len(group[-1].runs)) < 2:
-            continue
-        for name, value in _responses():
-            change = change_between(cells, group[0], group[-1], value)
-            if change is not None:
-                found.append((label, group[0], group[-1], name, change))
-    adjusted = benjamini_hochberg([change.p for *_, change in found])
-    return [_Effect(*one, q) for one, q in zip(found, adjusted, strict=True)]
-
-
-def _not_shown(one: _Effect) -> str:
-    """What stands behind a change that is not shown: its own interval may leave out 0 where those of all comparisons do not."""
-    if one.shown:
-        return ""
-    alone = one.change.low > 0.0 or one.change.high < 0.0
-    return ", for it alone; among all comparisons of the page not shown" if alone else ", no difference shown"
-
-
-def _changes_text(effects: Sequence[_Effect]) -> str:
-    """The change of each; that none is shown is said once."""
-    if not any(one.shown for one in effects) and len(effects) > 1:
-        changes = "; ".join(f"{one.name} {change_text(one.change)}" for one in effects)
-        alone = [one.name for one in effects if one.change.low > 0.0 or one.change.high < 0.0]
-        return f"{changes}; no difference is shown" + (_ALONE.format(listed(alone)) if alone else "")
-    return "; ".join(f"{one.name} {change_text(one.change)}{_not_shown(one)}" for one in effects)
-
-
 def _by_servers(cells: Sequence[CellReadings]) -> dict[str, list[CellReadings]]:
     return {f"S = {servers}": group for servers, group in _at_servers(cells).items()}
 
 
 def _replication_sentences(cells: Sequence[CellReadings], parts: Sequence[Part]) -> list[Text]:
-    points = (*_replication_points(cells), *servers_points(cells), *parts_points(parts), *_blocks_point(cells))
-    return [Text("What the data say:", points)]
+    effects = ends_of(cells, _by_servers(cells))
+    points = response_points(effects, copies_text(effects), longest=True) or [
+        Point(one) for one in _replication_points(cells)
+    ]
+    points += [*servers_points(cells), *parts_points(parts), *_blocks_point(cells)]
+    return [points_text("What the data say:", points)]
 
 
 def _replication_points(cells: Sequence[CellReadings]) -> list[str]:
-    points, effects = [], _ends(cells, _by_servers(cells))
+    points, effects = [], ends_of(cells, _by_servers(cells))
     for label in dict.fromkeys(one.label for one in effects):
         own = [one for one in effects if one.label == label]
-        parts = [_changes_text(own)]
-        ends = own[0].first, own[0].last
-        stages = [_dominant(cell, "set") for cell in ends]
-        few, many = (cell.settings.replicas for cell in ends)
-        if all(stages) and stages[0] == stages[1]:
-            parts.append(f"in the proxy a SET is longest in stage {stages[0]} at both")
-        elif all(stages):
-            parts.append(
-                f"in the proxy a SET is longest in stage {stages[0]} at R = {few}, in stage {stages[1]} at R = {many}"
-            )
-        points.append(f"{count_text(ends[0].settings.servers, 'server')}, R = {few} to {many}: {'; '.join(parts)}.")
+        few, many = (cell.settings.replicas for cell in (own[0].first, own[0].last))
+        said = "; ".join(filter(None, [changes_text(own), longest_text(own[0])]))
+        points.append(f"{count_text(own[0].first.settings.servers, 'server')}, R = {few} to {many}: {said}.")
     return points or ["No number of servers has two levels of replicas with two runs each."]
-
-
-def _dominant(cell: CellReadings, operation: str) -> str:
-    bar = stage_bar("", cell, operation)
-    return max(bar.parts, key=lambda part: part[1])[0] if bar is not None else ""
 
 
 def _groups(cells: Sequence[CellReadings]) -> dict[str, list[CellReadings]]:
@@ -602,20 +548,24 @@ def _relative_table(task: Task, cells: Sequence[CellReadings]) -> Table:
 
 
 def _writes_sentences(cells: Sequence[CellReadings], parts: Sequence[Part]) -> list[Text]:
-    points = (*_writes_points(cells), *parts_points(parts), *_best_and_worst(cells), *_blocks_point(cells))
-    return [Text("What the data say:", points)]
+    effects = ends_of(cells, _groups(cells))
+    points = response_points(effects, writes_text(effects)) or [Point(one) for one in _writes_points(cells)]
+    points += [*parts_points(parts), *_best_and_worst(cells), *_blocks_point(cells)]
+    return [points_text("What the data say:", points)]
 
 
-def _best_and_worst(cells: Sequence[CellReadings]) -> list[str]:
+def _best_and_worst(cells: Sequence[CellReadings]) -> list[Point]:
     """The settings with the largest and the smallest throughput, relative to the base as the table has them."""
     rows = relative_rows(cells)
     if len(rows) < 3:
         return []
     (best, high), (worst, low) = max(rows, key=lambda row: row[1].value), min(rows, key=lambda row: row[1].value)
     return [
-        f"Of {len(rows)} settings the largest throughput, by means within blocks, is that of {_setting_text(best)}, {high.text} times the "
-        f"base, and the smallest that of {_setting_text(worst)}, {low.text} times. By chance the "
-        "ends of a range lie further from each other than two settings that were chosen beforehand."
+        Point(
+            f"Of {len(rows)} settings the largest throughput, by means within blocks, is that of {_setting_text(best)}, {high.text} times "
+            f"the base, and the smallest that of {_setting_text(worst)}, {low.text} times.",
+            "By chance the ends of a range lie further from each other than two settings that were chosen beforehand.",
+        )
     ]
 
 
@@ -625,11 +575,11 @@ def _setting_text(cell: CellReadings) -> str:
 
 
 def _writes_points(cells: Sequence[CellReadings]) -> list[str]:
-    points, effects = [], _ends(cells, _groups(cells))
+    points, effects = [], ends_of(cells, _groups(cells))
     for label in dict.fromkeys(one.label for one in effects):
         own = [one for one in effects if one.label == label]
         ends = [f"{100 * cell.settings.write_ratio:g}" for cell in (own[0].first, own[0].last)]
-        points.append(f"{label}, from {ends[0]} to {ends[1]} % writes: {_changes_text(own)}.")
+        points.append(f"{label}, from {ends[0]} to {ends[1]} % writes: {changes_text(own)}.")
     return points or ["No line has two shares of writes with two runs each."]
 
 
@@ -641,5 +591,5 @@ def conclusions(task: Task) -> dict[str, str]:
         f"{one.name}, {one.label}": ("rises" if one.change.percent > 0 else "falls")
         if one.shown
         else "no difference shown"
-        for one in _ends(cells, _by_servers(cells) if over_replicas else _groups(cells))
+        for one in ends_of(cells, _by_servers(cells) if over_replicas else _groups(cells))
     }
