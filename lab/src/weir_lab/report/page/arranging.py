@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from weir_lab.report.page.blocks import KNOWN_ERRORS, Figure, Section, Table, Text
+from weir_lab.report.page.blocks import KNOWN_ERRORS, RUNS, Figure, Section, Table, Text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,9 +71,10 @@ def arrange(section: Section) -> Arranged:
     answer = tuple(one for one in blocks if isinstance(one, Text) and not one.note and one not in why)
     rest = [one for one in blocks if one not in why and one not in answer and not _is_repeated(one)]
     open_ = _main_table(rest) + _chosen(section.name, [one for one in rest if isinstance(one, Figure)])
-    # Notes that stand before anything else say what the evidence is.
+    # Notes that stand before anything else say what the evidence is; which runs it has is wanted by whoever looks closer.
     first = next((place for place, one in enumerate(rest) if not isinstance(one, Text)), len(rest))
-    evidence = tuple(one for place, one in enumerate(rest) if place < first or one in open_ or _is_gathered(one))
+    before = [one for one in rest[:first] if not (isinstance(one, Text) and one.text.startswith(RUNS))]
+    evidence = tuple(one for one in rest if one in before or one in open_ or _is_gathered(one))
     more = tuple(one for one in rest if one not in evidence)
     return Arranged(answer, why, evidence, more)
 

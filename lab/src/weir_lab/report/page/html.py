@@ -7,7 +7,7 @@ refused, and so is a figure that a caption names and the page does not hold.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -66,7 +66,7 @@ def html_page(report: Report, data_folder: str = "") -> str:
         reasons={one.name: _reasons(one) for one in report.sections},
         lacks={one.name: [_lack(text) for text in one.lacks] for one in report.sections},
         ledgers={one.name: _ledgers(one, of_earlier=report.of_earlier) for one in report.sections},
-        limiting=_html_table(report.limiting) if report.limiting is not None else "",
+        limiting=_html_table(report.limiting, grouped=True) if report.limiting is not None else "",
         sections=[(one, _Parts.of(parts, numbers)) for one, parts in zip(report.sections, arranged, strict=True)],
         built=any(one.built for one in report.findings),
         verdicts=_VERDICTS,
@@ -387,7 +387,13 @@ def _html(block: Block, numbers: _Numbers, *, folded: bool) -> str:
     return _figure(block, numbers(block), numbers.own_runs(block), numbers.data_folder)
 
 
-def _html_table(table: Table) -> str:
+def _html_table(table: Table, *, grouped: bool = False) -> str:
+    """Where rows are ``grouped``, what stands first in several of them stands once above these, and has no column."""
+    if grouped:
+        titles = [str(row[0]) for row in table.rows]
+        table = replace(table, columns=table.columns[1:], rows=tuple(row[1:] for row in table.rows))
+    else:
+        titles = []
     right = [
         all(isinstance(row[place], Value | int) or row[place] in _NUMBERS_TOO for row in table.rows)
         for place in range(len(table.columns))
@@ -397,7 +403,10 @@ def _html_table(table: Table) -> str:
     # Which columns are set to the right stands once for all rows. A cell ends where the next begins, and a row where its line does.
     kinds = ["scroll", *(["many"] if many else []), *(f"n{place}" for place, at in enumerate(right, start=1) if at)]
     heads = "".join(f"<th>{escape(name)}" for name in table.columns)
-    rows = "\n".join("<tr>" + "".join(f"<td>{_cell(one, whole=whole)}" for one in row) for row in table.rows)
+    lines = ["<tr>" + "".join(f"<td>{_cell(one, whole=whole)}" for one in row) for row in table.rows]
+    for place in reversed([at for at, title in enumerate(titles) if at == 0 or titles[at - 1] != title]):
+        lines.insert(place, f'<tr><th colspan="{len(table.columns)}">{escape(titles[place])}')
+    rows = "\n".join(lines)
     return (
         f'<div class="{" ".join(kinds)}"><table id="{escape(table.name)}"><caption>{escape(table.caption)}</caption>'
         f"<thead><tr>{heads}</thead>\n<tbody>\n{rows}\n</tbody></table></div>"
@@ -411,7 +420,7 @@ def figure_html(figure: Figure, number: int, data_folder: str = "") -> str:
 
 def _figure(figure: Figure, number: int, runs: str, data_folder: str) -> str:
     wide = len(figure.panels) == 1 or any(isinstance(panel, Diagram | System) for panel in figure.panels)
-    size = (720.0, 280.0) if wide else (360.0, 250.0)
+    size = (720.0, 250.0) if wide else (360.0, 215.0)
     columns = " wide" if wide else {3: " three", 6: " three"}.get(len(figure.panels), "")
     columns += " slim" if any(isinstance(panel, System) for panel in figure.panels) else ""
     legend = legend_of(figure.panels)
