@@ -223,7 +223,7 @@ def test_only_runs_in_which_the_limiting_station_was_changed_stand_in_its_row() 
     ) -> str:
         one: Any = SimpleNamespace(
             name="reads", shown=True, cell=cell, usage=link, limits=limits, sign=Sign("", ""), tried=runs, inside=inside,
-            then="", alike=alike, over_plateau=over or (None,) * len(runs),
+            then="", alike=alike, over_plateau=over or (None,) * len(runs), plateau=None,
         )  # fmt: skip
         results: Any = importlib.import_module("weir_lab.report.sets.results")
         with pytest.MonkeyPatch.context() as patch:

@@ -25,7 +25,7 @@ from weir_lab.report.numbers.readings import SweepReadings, read_cells
 from weir_lab.report.numbers.stations import bounds_of, usages
 from weir_lab.report.oracles import read_table
 from weir_lab.report.page.blocks import Section, Table, Text, Value
-from weir_lab.report.page.html import html_page, markdown_page
+from weir_lab.report.page.html import _lack, html_page, markdown_page
 from weir_lab.report.printed_times import distribution_at, distributions_beside, stages_beside
 from weir_lab.report.sections import effects, multigets, placement
 from weir_lab.report.sections.claims import why
@@ -451,6 +451,11 @@ def test_what_a_page_lacks_stands_in_a_box_and_known_errors_are_led_to(tmp_path:
         assert box is not None
         assert lack.text in box[1]
     assert page.count('class="missing" id=') == 2
+    # A long reason opens on demand, and is printed: on paper sentences ended at their colon.
+    assert _lack("Hottest functions: a profile slows runs") == "Hottest functions: a profile slows runs"
+    said = _lack(f"Hottest functions: {'a profile slows runs, ' * 9}too")
+    assert said.startswith('Hottest functions: <details class="rest kept"><summary>more</summary>a profile slows')
+    assert "details.rest.kept::details-content { display: inline; }" in page
     assert text.count(f"- {lack.text}") == 2
     assert "| Queue | without a bound | 10,000 requests at most |" in text
     assert '<table id="system-built">' in page

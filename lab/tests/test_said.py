@@ -302,6 +302,10 @@ def test_a_page_says_first_at_which_scale_its_machines_stand() -> None:
     (said,) = _scale_texts([a_sweep(0.2), a_sweep(0.2)])
     assert said.startswith("All machines of a run are on one computer, on 2 cores, at 0.2 of the study's speed:")
     assert "delays are 5 times as long" in said
+    (said,) = _scale_texts([a_sweep(0.2), a_sweep(1.0)])
+    assert re.search(
+        r" at 0.2 of the study's speed \(those of \S+ at the whole of it\): links have 0.2 of its rates", said
+    )
     assert _scale_texts([a_sweep(1.0)]) == []
     assert _scale_texts([a_sweep(0.2), a_sweep(0.5)]) == []
 

@@ -348,17 +348,20 @@ def _parts_of(reason: str) -> list[str]:
     return [one.strip() for one in parts]
 
 
-def _opening(lead: str, rest: str) -> str:
-    """Words that are shown, and those behind them, which open on demand."""
+def _opening(lead: str, rest: str, kind: str = "rest") -> str:
+    """Words that are shown, and those behind them, which open on demand; of the kind ``rest kept`` they are printed, too."""
     if not rest.strip():
         return escape(lead)
-    return f'{escape(lead)} <details class="rest"><summary>more</summary>{escape(rest.strip())}</details>'
+    return f'{escape(lead)} <details class="{kind}"><summary>more</summary>{escape(rest.strip())}</details>'
 
 
 def _lack(text: str) -> str:
     """What the study has and the page has not; a long reason opens on demand."""
     item, colon, why = text.partition(": ")
-    return escape(text) if len(why.split()) <= _REASON_WORDS_MAX else _opening(f"{item}{colon.rstrip()}", why)
+    if len(why.split()) <= _REASON_WORDS_MAX:
+        return escape(text)
+    # On paper the reason is not missed: the box is there for it.
+    return _opening(f"{item}{colon.rstrip()}", why, "rest kept")
 
 
 def _html(block: Block, numbers: _Numbers, *, folded: bool) -> str:

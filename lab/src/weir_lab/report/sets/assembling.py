@@ -461,6 +461,7 @@ def _summary(
         rank[name] = (earlier[kinds[name]], _WEIGHT.index(kinds[name]))
         earlier[kinds[name]] += 1
     findings = [finding for section in sections for finding in section.findings]
+    built = sum(finding.built for finding in findings if finding.verdict == "holds")
     last = []
     if findings:
         counted = Counter(finding.verdict for finding in findings)
@@ -472,6 +473,7 @@ def _summary(
         }
         reported = ", ".join(
             f"{counted[word]} {one if counted[word] == 1 else more}"
+            + (f" ({built} by the links that were built)" if built and word == "holds" else "")
             for word, (one, more) in verbs.items()
             if counted[word]
         )
@@ -565,16 +567,18 @@ def _lengths_text(sweeps: list[SweepReadings]) -> str:
 
 
 def _scale_texts(sweeps: Sequence[SweepReadings]) -> list[str]:
-    """How machines of one computer stand for those of the study; nothing where none has a link of its own, or they have several speeds."""
+    """How machines of one computer stand for those of the study; nothing where none has a link of its own, or their speeds differ."""
     built = [one for one in sweeps if one.links_built and one.testbed is not None and one.testbed.kind == "netns"]
-    speeds = {one.speed for one in built}
-    if len(speeds) != 1 or speeds == {1.0}:
+    speeds = {one.speed for one in built} - {1.0}
+    if len(speeds) != 1:
         return []
     (speed,) = speeds
+    whole = ", ".join(one.folder.name for one in built if one.speed == 1.0)
     cores = {run.run.cpu.cores for one in built for cell in one.cells for run in cell.runs if run.run.cpu is not None}
     on = f", on {count_text(min(cores), 'core')}" if len(cores) == 1 else ""
     return [
-        f"All machines of a run are on one computer{on}, at {speed:g} of the study's speed: links have {speed:g} of its rates, and delays "
+        f"All machines of a run are on one computer{on}, at {speed:g} of the study's speed"
+        f"{f' (those of {whole} at the whole of it)' if whole else ''}: links have {speed:g} of its rates, and delays "
         f"are {1.0 / speed:.3g} times as long. Rates and times are as measured, unless a table says that they are at the study's speed "
         f"(rates divided by {speed:g}, times multiplied by {speed:g})."
     ]

@@ -241,6 +241,8 @@ def limits_table(parts: Sequence[tuple[str, Sequence[Explained]]]) -> Table | No
 def _limits_row(title: str, one: Explained) -> tuple[Entry, ...]:
     station = one.usage.station if one.usage is not None else ""
     fullest = f", the fullest: {station}" if station else ""
+    # One maximum is one number: the section's first table has that of the plateau, too.
+    level = one.plateau.maximum.value if one.plateau is not None else None
     tried = [
         at.short_beside(one.cell.settings.population, over)
         for at, over in zip(one.tried, one.over_plateau, strict=True)
@@ -250,7 +252,7 @@ def _limits_row(title: str, one: Explained) -> tuple[Entry, ...]:
         title,
         f"{one.name}{'' if one.shown else ', largest mean'}",
         Value(one.cell.settings.clients),
-        level_value(one.cell, throughput_of, digits=0),
+        Value.of(level, 0) if level else level_value(one.cell, throughput_of, digits=0),
         (f"{station}, {one.alike} alike" if one.alike else station) if one.limits else f"cannot tell{fullest}",
         Value(100.0 * one.usage.share, digits=0) if one.usage is not None else _NONE,
         one.sign.short,

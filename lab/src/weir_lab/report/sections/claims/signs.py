@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from weir_lab.report.numbers.stations import Usage
     from weir_lab.report.page.blocks import Entry
     from weir_lab.report.sections.claims.confirming import Confirmed
+    from weir_lab.report.sections.comparisons.plateaus import Stop
 
 __all__ = [
     "Explained",
@@ -183,6 +184,8 @@ class Explained:
     alike: str = ""
     over_plateau: tuple[float | None, ...] = ()
     """Of each that was tried the change against the plateau, in percent, where the unchanged level lies below it."""
+    plateau: Stop | None = None
+    """Where series stop, whose throughput the section's first table has; None where no plateau is shown."""
 
 
 def agreement(station: str, most: str, held: str) -> tuple[str, str, str]:

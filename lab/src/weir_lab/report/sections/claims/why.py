@@ -25,7 +25,7 @@ from weir_lab.report.numbers.comparing import response_of, throughput_of
 from weir_lab.report.numbers.maxima import maximum_of
 from weir_lab.report.numbers.stations import BEFORE_PROXY, CPU_QUOTAS, FULL, Usage, bottleneck, usages
 from weir_lab.report.page.arranging import WHY
-from weir_lab.report.page.blocks import Text
+from weir_lab.report.page.blocks import Text, Value
 from weir_lab.report.sections.claims.asked import NO_DATA
 from weir_lab.report.sections.claims.confirming import (
     CONFIRMED,
@@ -280,10 +280,13 @@ def _explained(
     stations = usages(cell, links)
     limit = bottleneck(stations, queue_grows=None)
     usage = _usage_of(limit, stations, confirmed)
+    plateau = place.stop.maximum.value if place.stop is not None and place.plateau else None
     level = (
         f"There throughput is {_two_runs(level_text(cell, throughput_of, digits=0))} requests/s, and the response time "
-        f"{level_text(cell, response_of, 1e3)} ms."
     )
+    level += f"{level_text(cell, response_of, 1e3)} ms."
+    if plateau:
+        level = f"The plateau is {Value.of(plateau, 0).text} requests/s. {level}"
     clients = count_text(cell.settings.clients, "client")
     spoken = f" ({place.stop.lead.name}, {clients})" if place.stop is not None and len(place.stop.series) > 1 else ""
     at = "" if clients in place.name else spoken or f", {clients}"
@@ -330,6 +333,7 @@ def _explained(
         place.sweep,
         limit.alike,
         tuple(_over_plateau(one, place) for one in confirmed),
+        place.stop if place.plateau else None,
     )
 
 

@@ -509,7 +509,7 @@ def errors_figure(task: Task, fits: Sequence[LayoutFit]) -> Figure | None:
         ticks = tuple(sorted({mark.x for line in lines for mark in line.marks}))
         ends = [Line(f"±{percent:g} %", (Mark(ticks[0], end),), BOUND, "level") for end in (percent, -percent)]
         axis = Axis("Clients (connections)", log=len(ticks) > 2, ticks=ticks)
-        panels.append(Panel(title, axis, Axis("Measured over predicted, less 1 (%)"), (*lines, *ends)))
+        panels.append(Panel(title, axis, Axis("Off its prediction (%)"), (*lines, *ends)))
     text = (
         "Marks: cells that the fit did not see, at one speed of the machine, with 95 % intervals where there are several runs. Dashed: the "
         f"limits, within which the whole interval has to lie. {method(cells)}"
