@@ -85,7 +85,7 @@ def servers_shown(cells: Sequence[CellReadings]) -> list[str]:
     found = _found(cells)
     if found is None or not found.rate.shown:
         return []
-    return [f"without copies, from {_servers_text(found)}, by its interval alone: throughput {change_text(found.rate)}"]
+    return [f"without copies, from {_servers_text(found)}, by its interval alone: throughput {brief(found.rate)}"]
 
 
 def _servers_text(found: _Found) -> str:
@@ -95,7 +95,7 @@ def _servers_text(found: _Found) -> str:
 
 def _found_text(found: _Found) -> str:
     spent = " to ".join(number(one, 1) for one in found.spent_us)
-    return f"throughput {change_text(found.rate)}; the proxies' CPU time of a request {change_text(found.cpu)}, from {spent} µs"
+    return f"throughput {brief(found.rate)}; the proxies' CPU time of a request {brief(found.cpu)}, from {spent} µs"
 
 
 def servers_table(task: Task, cells: Sequence[CellReadings]) -> Table | None:

@@ -12,7 +12,7 @@ from weir_lab.report.numbers.comparing import change_between, throughput_of
 from weir_lab.report.numbers.maxima import listed
 from weir_lab.report.sections.comparisons.plateaus import names_text
 from weir_lab.theory.stats import FALSE_DISCOVERIES, benjamini_hochberg
-from weir_lab.theory.units import change_text, count_text, signed_percent
+from weir_lab.theory.units import count_text, signed_percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from weir_lab.report.numbers.readings import CellReadings, Reading
     from weir_lab.theory.linear import Change
 
-__all__ = ["Effect", "changes_text", "copies_text", "ends_of", "longest_text", "response_points", "writes_text"]
+__all__ = ["Effect", "changes_text", "copies_text", "ends_of", "response_points", "writes_text"]
 
 _ALONE = " among all comparisons of the page; taken alone, {} would have one"
 # More changes than these are said by their ends.
@@ -79,10 +79,10 @@ def _not_shown(one: Effect) -> str:
 def changes_text(effects: Sequence[Effect]) -> str:
     """The change of each; that none is shown is said once."""
     if not any(one.shown for one in effects) and len(effects) > 1:
-        changes = "; ".join(f"{one.name} {change_text(one.change)}" for one in effects)
+        changes = "; ".join(f"{one.name} {brief(one.change)}" for one in effects)
         alone = [one.name for one in effects if one.change.low > 0.0 or one.change.high < 0.0]
         return f"{changes}; no difference is shown" + (_ALONE.format(listed(alone)) if alone else "")
-    return "; ".join(f"{one.name} {change_text(one.change)}{_not_shown(one)}" for one in effects)
+    return "; ".join(f"{one.name} {brief(one.change)}{_not_shown(one)}" for one in effects)
 
 
 def copies_text(effects: Sequence[Effect]) -> str:
@@ -147,12 +147,12 @@ def _all_longest_text(own: Sequence[Effect]) -> str:
     """The same of all, those with the same stage together."""
     groups: dict[str, list[str]] = {}
     for one in own:
-        if found := longest_text(one):
+        if found := _longest_text(one):
             groups.setdefault(found, []).append(_group_text(one, own))
     return "".join(f" With {names_text(names)}, {found}." for found, names in groups.items())
 
 
-def longest_text(one: Effect) -> str:
+def _longest_text(one: Effect) -> str:
     """In which stage of the proxy a SET is longest at both ends of a change; empty without a proxy."""
     stages = [_dominant(cell, "set") for cell in (one.first, one.last)]
     few, many = (cell.settings.replicas for cell in (one.first, one.last))

@@ -47,7 +47,6 @@ from weir_lab.report.sections.replication.ends import (
     changes_text,
     copies_text,
     ends_of,
-    longest_text,
     response_points,
     writes_text,
 )
@@ -415,8 +414,9 @@ def _replication_points(cells: Sequence[CellReadings]) -> list[str]:
     for label in dict.fromkeys(one.label for one in effects):
         own = [one for one in effects if one.label == label]
         few, many = (cell.settings.replicas for cell in (own[0].first, own[0].last))
-        said = "; ".join(filter(None, [changes_text(own), longest_text(own[0])]))
-        points.append(f"{count_text(own[0].first.settings.servers, 'server')}, R = {few} to {many}: {said}.")
+        points.append(
+            f"{count_text(own[0].first.settings.servers, 'server')}, R = {few} to {many}: {changes_text(own)}."
+        )
     return points or ["No number of servers has two levels of replicas with two runs each."]
 
 
