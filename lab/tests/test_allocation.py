@@ -178,14 +178,14 @@ class Held(NamedTuple):
     runs: float
 
 
-def nights_of_two_spreads(draws: int, seed: int, *, blocks: float, full: float = FULL) -> Held:
-    """Twelve cells, of which four are full; every cell is to be known within 3 %.
+def nights_of_two_spreads(draws: int, seed: int, *, blocks: float, full: float = FULL, least: int = 3) -> Held:
+    """Twelve cells, of which four are full; every cell is to be known within 3 %, from the ``least`` number of runs on.
 
     At one speed the truth is that of the blocks that there were, where a level's is that of all that there might be.
     """
     rng = np.random.default_rng(seed)
     spreads = {number: full if number >= 8 else LIGHT for number in range(12)}
-    aims = dict.fromkeys(spreads, Aim(0.03, 3))
+    aims = dict.fromkeys(spreads, Aim(0.03, least))
     held: dict[tuple[bool, bool], list[bool]] = {(one, here): [] for one in (False, True) for here in (False, True)}
     made_runs = 0
     for _ in range(draws):
@@ -224,11 +224,23 @@ def test_intervals_of_verdicts_cover_where_full_cells_spread_more_than_light_one
     assert found.runs > 12 * 5
 
 
+# A night may end at three runs of a full cell that lie close by chance, and a level's interval rests on these alone.
+SHORT = pytest.mark.xfail(reason="91.7 % of full cells in 1,000 nights: docs/measure/method.md says so", strict=True)
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("blocks", [0.003, 0.01, 0.02])
-@pytest.mark.parametrize("full", [LIGHT, 0.03, 0.05])
-def test_intervals_of_verdicts_cover_in_a_thousand_nights_of_two_spreads(blocks: float, full: float) -> None:
-    found = nights_of_two_spreads(1000, 2029, blocks=blocks, full=full)
+@pytest.mark.parametrize(
+    ("full", "blocks", "least"),
+    [
+        *((full, blocks, 5) for full in (LIGHT, 0.03, 0.05) for blocks in (0.003, 0.01, 0.02)),
+        *((full, blocks, 3) for full in (LIGHT, 0.05) for blocks in (0.003, 0.01, 0.02)),
+        *((0.03, blocks, 3) for blocks in (0.01, 0.02)),
+        pytest.param(0.03, 0.003, 3, marks=SHORT),
+    ],
+)
+def test_intervals_of_levels_cover_in_a_thousand_nights_of_two_spreads(full: float, blocks: float, least: int) -> None:
+    """Headline cells have five runs at least, and others three."""
+    found = nights_of_two_spreads(1000, 2029, blocks=blocks, full=full, least=least)
     assert min(found[:4]) >= 0.92
 
 
