@@ -20,7 +20,7 @@ from weir_lab.bench.sweep.at_work import SweepAtWork
 from weir_lab.bench.sweep.night import BusyMachineError, Clock, Speeds
 from weir_lab.bench.sweep.run import Wanted, run_study
 from weir_lab.bench.sweep.sets import plan_parts, take_files
-from weir_lab.bench.sweep.whole_night import whole_night
+from weir_lab.bench.sweep.whole_night import forecast, whole_night
 from weir_lab.design import load_study
 from weir_lab.errors import StudyError
 from weir_lab.records import Verdict, read_run_metas
@@ -87,6 +87,9 @@ def test_a_night_goes_on_only_on_the_processor_that_it_was_begun_on(
     with pytest.raises(StudyError, match=rf"holds {sum(before.values())} runs of .+ processor is Another One.+--any-"):
         whole_night(parts[:1], root, PROGRAMS, Wanted(pace="night"), Silent(), minutes=3.0)
     assert (counts(root / "tiny"), len(machine.asked)) == (before, asked), "nothing was made"
+    listed = forecast(tmp_path / "pair.set.toml", root)
+    assert listed[-1].startswith(f"The folder holds {sum(before.values())} runs of ")
+    assert listed[-1].endswith(" is Another One. Where roles run on it, a night goes on with --any-processor only.")
     # A sweep without runs is begun here, and who asks for it mixes them.
     whole_night(parts[1:], root, PROGRAMS, Wanted(pace="night"), Silent(), minutes=3.0)
     assert counts(root / "copies")

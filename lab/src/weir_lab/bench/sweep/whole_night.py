@@ -237,14 +237,21 @@ def _speeds_of(parts: Sequence[Part]) -> Speeds:
     return speeds
 
 
+def _elsewhere_text(speeds: Speeds) -> str:
+    """Whose runs are there, where another kind of processor made some; empty where none did."""
+    if not speeds.elsewhere:
+        return ""
+    made = ", ".join(f"{count_text(runs, 'run')} of {model}" for model, runs in sorted(speeds.elsewhere.items()))
+    return f"The folder holds {made}, and this machine's processor is {machine_facts()['cpu_model']}."
+
+
 def _require_processor(speeds: Speeds) -> None:
     """The yardstick is arithmetic: at one yardstick another kind of processor may take twice the CPU time for a request."""
     if speeds.elsewhere:
-        made = ", ".join(f"{count_text(runs, 'run')} of {model}" for model, runs in sorted(speeds.elsewhere.items()))
         raise StudyError(
-            f"The folder holds {made}, and this machine's processor is {machine_facts()['cpu_model']}. Runs are brought to one speed by "
-            "the yardstick, which is arithmetic: what the kernel takes for a request is another share of it on another processor. Go on "
-            "there, or begin a study of this processor with another --out. To mix them all the same, give --any-processor."
+            f"{_elsewhere_text(speeds)} Runs are brought to one speed by the yardstick, which is arithmetic: what the kernel takes for a "
+            "request is another share of it on another processor. Go on there, or begin a study of this processor with another --out. To "
+            "mix them all the same, give --any-processor."
         )
 
 
@@ -290,7 +297,9 @@ def forecast(
             standings.append(found)
             read.append(part)
             there.append(made)
-    return [*unread, *forecast_lines(standings, read, there)]
+    elsewhere = _elsewhere_text(_speeds_of(read))
+    needs = [f"{elsewhere} Where roles run on it, a night goes on with --any-processor only."] if elsewhere else []
+    return [*unread, *forecast_lines(standings, read, there), *needs]
 
 
 def forecast_lines(standings: Sequence[Standing | None], parts: Sequence[Part], there: Sequence[int]) -> list[str]:
