@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Connect, StartProxy
-from tests.harness.processes import Memcached, Proxy, eventually
+from tests.harness.processes import LIVENESS_S, Memcached, Proxy, eventually
 from tests.harness.wire import Wire
 
 SETS, GETS, KEYS_OF_MULTIGET = 20, 30, 12
@@ -104,7 +104,8 @@ def test_a_request_in_flight_is_in_every_second(
     start_proxy: StartProxy, servers: list[Memcached], connect: Connect
 ) -> None:
     """A thread that waits for a frozen server does nothing, and its queue has a length all the same."""
-    proxy = start_proxy(in_front_of=[servers[0].address])
+    # On a busy machine a worker may meet the server only when it is frozen: then the request waits for its connection.
+    proxy = start_proxy("--connect-timeout", f"{LIVENESS_S}s", in_front_of=[servers[0].address])
     wire = connect(proxy.address)
     assert wire.store(b"key", b"value") == b"STORED"
     servers[0].freeze()
