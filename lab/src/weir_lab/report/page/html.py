@@ -65,7 +65,7 @@ def html_page(report: Report, data_folder: str = "") -> str:
         report=report,
         reasons={one.name: _reasons(one) for one in report.sections},
         lacks={one.name: [_lack(text) for text in one.lacks] for one in report.sections},
-        ledgers={one.name: _ledgers(one, of_earlier=report.of_earlier) for one in report.sections},
+        verdict_tables={one.name: _verdict_tables(one, of_earlier=report.of_earlier) for one in report.sections},
         limiting=_html_table(report.limiting, grouped=True) if report.limiting is not None else "",
         sections=[(one, _Parts.of(parts, numbers)) for one, parts in zip(report.sections, arranged, strict=True)],
         built=any(one.built for one in report.findings),
@@ -266,7 +266,7 @@ class _Group:
 
 
 @dataclass(frozen=True)
-class _Ledger:
+class _VerdictTable:
     """What was said before, with its verdicts: what does not hold or is not decided stands open, and what holds opens on demand."""
 
     caption: str
@@ -274,7 +274,7 @@ class _Ledger:
     folded: bool
 
 
-def _ledgers(section: Section, *, of_earlier: bool) -> list[_Ledger]:
+def _verdict_tables(section: Section, *, of_earlier: bool) -> list[_VerdictTable]:
     """At most two, the open one first. A page of eight sections read out 30 sentences that hold, each with its interval."""
     shared = _concluded(section, of_earlier=of_earlier)
     own = {one.evidence for one in section.expectations}
@@ -299,7 +299,9 @@ def _ledgers(section: Section, *, of_earlier: bool) -> list[_Ledger]:
             count = sum(len(group.rows) for group in groups)
             held = f"Holds on our data: {count} expected or {'concluded' if of_earlier else 'claimed'} before"
             found.append(
-                _Ledger(held if folded else "Does not hold on our data, or cannot be decided.", tuple(groups), folded)
+                _VerdictTable(
+                    held if folded else "Does not hold on our data, or cannot be decided.", tuple(groups), folded
+                )
             )
     return found
 
