@@ -180,9 +180,10 @@ class Process:
     def running(self) -> bool:
         return self._child.poll() is None
 
-    def state(self) -> str:
-        """The kernel's letter for what the process does: R runs, S sleeps, T is stopped, Z has ended."""
-        return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
+    def states(self) -> set[str]:
+        """The kernel's letters for what its threads do: R runs, S sleeps, T is stopped, Z has ended."""
+        threads = Path(f"/proc/{self.pid}/task").iterdir()
+        return {(thread / "stat").read_text().rpartition(")")[2].split()[0] for thread in threads}
 
     def output(self) -> str:
         # The child writes where this descriptor stands: to move it would make the child write over what it has written.
@@ -195,8 +196,8 @@ class Process:
     def freeze(self) -> None:
         """Stops the process without its knowing: its sockets stay open and nothing answers."""
         self.signal(signal.SIGSTOP)
-        # The signal is delivered when the kernel gets to it; the state says when.
-        eventually(lambda: self.state() == "T", f"process {self.pid} stopped")
+        # Each thread stops when it gets to the signal: those that serve may still read when the first has stopped.
+        eventually(lambda: self.states() == {"T"}, f"process {self.pid} stopped")
 
     def thaw(self) -> None:
         self.signal(signal.SIGCONT)
