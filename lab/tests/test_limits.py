@@ -24,7 +24,7 @@ from weir_lab.report.page.blocks import Table, Text, Value
 from weir_lab.report.page.html import _said_once, html_page, markdown_page
 from weir_lab.report.sections.claims import Confirmed, explained_of
 from weir_lab.report.sections.claims.contrasts import Pair
-from weir_lab.report.sections.claims.signs import Sign, in_trace
+from weir_lab.report.sections.claims.limits.signs import Sign, in_trace
 from weir_lab.report.sections.comparisons.maxima import maxima_table
 from weir_lab.report.sets import Sources, assemble
 from weir_lab.report.sets.results import limits_table
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 ONE = Path(__file__).parent / "data" / "whole" / "small.set.toml"
 SET = ("t-direct.toml", "t-full.toml", "t-repl.toml", "t-trace.toml")
-why: Any = importlib.import_module("weir_lab.report.sections.claims.why")
+why: Any = importlib.import_module("weir_lab.report.sections.claims.limits.why")
 plateaus: Any = importlib.import_module("weir_lab.report.sections.comparisons.plateaus")
 
 
@@ -176,7 +176,7 @@ def test_a_row_cannot_differ_from_its_paragraph_in_any_of_its_values(
                 }
             ),
         )
-        monkeypatch.setattr(why, "_sent_by_clients", lambda *_: None)
+        monkeypatch.setattr(why, "sent_by_clients", lambda *_: None)
         for row, text in both():
             assert ("then the client uplinks would be the fullest" in text) == shown
             assert row["Next"] == ("client uplinks" if shown else "–")

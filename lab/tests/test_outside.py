@@ -17,7 +17,7 @@ from weir_lab.report.common import Task
 from weir_lab.report.numbers.readings import Reading, read_cells
 from weir_lab.report.page.blocks import Table, Value
 from weir_lab.report.sections.claims import explained_of, what_limits
-from weir_lab.report.sections.claims.signs import Outside, open_text, outside_table
+from weir_lab.report.sections.claims.limits.signs import Outside, open_text, outside_table
 
 if TYPE_CHECKING:
     from weir_lab.report.numbers.readings import SweepReadings
@@ -152,7 +152,7 @@ def test_the_parts_are_those_of_the_records(tmp_path: Path, monkeypatch: pytest.
     threads = run.settings.client_threads * run.settings.generators
     assert run.generators_wait == pytest.approx(min(1.0, 1.8 / threads), rel=1e-6)
     assert run.clients_held == pytest.approx(0.02, rel=1e-6)
-    monkeypatch.setattr(importlib.import_module("weir_lab.report.sections.claims.why"), "usages", lambda *_: [])
+    monkeypatch.setattr(importlib.import_module("weir_lab.report.sections.claims.limits.why"), "usages", lambda *_: [])
     spec = next(one for one in load_set(ONE).sections if one.name == "full")
     task = Task(spec, (sweep,))
     explained = explained_of(task, [])

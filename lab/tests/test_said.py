@@ -23,8 +23,8 @@ from weir_lab.report.sections.claims.asked import Asked, Compared, _spread_text
 from weir_lab.report.sections.claims.confirming import Weighed, _links_text
 from weir_lab.report.sections.claims.contrasts import AtMaximum, Pair, by_own_runs, level_against_one, within_percent
 from weir_lab.report.sections.claims.family import _level
+from weir_lab.report.sections.claims.limits.why import _sign
 from weir_lab.report.sections.claims.rules import _own_text
-from weir_lab.report.sections.claims.why import _sign
 from weir_lab.report.sections.clients import _first
 from weir_lab.report.sections.comparisons.beside import _hops
 from weir_lab.report.sections.comparisons.queued import queue_grows

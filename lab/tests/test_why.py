@@ -16,24 +16,21 @@ from weir_lab.report.numbers.stations import Usage, bottleneck
 from weir_lab.report.page.blocks import Value
 from weir_lab.report.sections.claims.confirming import _also_differs, over_pairs
 from weir_lab.report.sections.claims.contrasts import Pair
-from weir_lab.report.sections.claims.why import (
+from weir_lab.report.sections.claims.limits.bound import Sent, modelled_text, sent_by_clients, twice_bound
+from weir_lab.report.sections.claims.limits.why import (
     _based,
     _in_all,
-    _modelled,
     _over_plateau,
     _said,
-    _Sent,
-    _sent_by_clients,
     _shown_by_runs,
     _sign,
-    _twice,
     _two_runs,
 )
 from weir_lab.theory.fitting.devices import Twice
 from weir_lab.theory.linear import Estimate
 
 confirming: Any = importlib.import_module("weir_lab.report.sections.claims.confirming")
-module = importlib.import_module("weir_lab.report.sections.claims.why")
+module = importlib.import_module("weir_lab.report.sections.claims.limits.why")
 
 
 def cell(throughput: float, clients: int = 384) -> Any:
@@ -68,7 +65,7 @@ PROXIES = Usage("proxy uplinks", 0.775, "")
 
 
 def test_workers_bound_what_twice_of_a_station_before_them_brings() -> None:
-    said, bound = _twice([LINK, WORKERS, PROXIES], "client uplinks", 3480.0, None)
+    said, bound = twice_bound([LINK, WORKERS, PROXIES], "client uplinks", 3480.0, None)
     assert (
         said
         == "With twice the client uplinks throughput is at most about 4,350 requests/s (+25.0 %), where the workers are full."
@@ -133,7 +130,7 @@ def test_clients_that_wait_for_replies_bound_what_twice_of_a_station_brings() ->
     own: Any = SimpleNamespace(settings=settings, mean_response_s=0.0103, mean_throughput=582.0)
     curve = [own, SimpleNamespace(mean_response_s=0.007, mean_throughput=285.0)]
     here: Any = SimpleNamespace(line=SimpleNamespace(cells=curve), cell=own, sweep=SimpleNamespace(testbed=None))
-    said, bound = _twice([link], link.station, 582.0, None, _sent_by_clients(here, link))
+    said, bound = twice_bound([link], link.station, 582.0, None, sent_by_clients(here, link))
     # A request takes 1.72 ms of the link, and half of that with one that is twice as fast.
     assert bound == pytest.approx(6 / (0.007 - 0.5 / 582.0))
     assert said == (
@@ -142,21 +139,21 @@ def test_clients_that_wait_for_replies_bound_what_twice_of_a_station_brings() ->
     )
     # Workers do not get faster by being more.
     crew = Usage("workers", 1.0, "", holds=True)
-    assert _twice([crew], "workers", 582.0, None, _sent_by_clients(here, crew))[1] == pytest.approx(6 / 0.007)
+    assert twice_bound([crew], "workers", 582.0, None, sent_by_clients(here, crew))[1] == pytest.approx(6 / 0.007)
     # Many clients send more than twice the station carries.
     settings.population = 60
     assert (
         "at most about 1,164 requests/s (+100 %)."
-        in _twice([link], link.station, 582.0, None, _sent_by_clients(here, link))[0]
+        in twice_bound([link], link.station, 582.0, None, sent_by_clients(here, link))[0]
     )
     # The fastest cell says nothing of itself; the delays that were built do. 6 clients were said to send 1,164 a second there, too.
     settings.population = 6
     curve[1].mean_response_s = 0.02
-    assert _sent_by_clients(here, link) is None
+    assert sent_by_clients(here, link) is None
     delays = {"client-0": 1.6, "proxy-0": 1.75, "server-0": 1.9}
     machines = [SimpleNamespace(name=name, delay_ms=delay) for name, delay in delays.items()]
     here.sweep.testbed = SimpleNamespace(machines=machines)
-    said, bound = _twice([link], link.station, 582.0, None, _sent_by_clients(here, link))
+    said, bound = twice_bound([link], link.station, 582.0, None, sent_by_clients(here, link))
     assert bound == pytest.approx(6 / (0.007 + 0.5 / 582.0))
     # A value takes its time on the proxy's link, too, but for a burst: the bound leaves that out, and says so.
     assert said.endswith(
@@ -165,41 +162,41 @@ def test_clients_that_wait_for_replies_bound_what_twice_of_a_station_brings() ->
     )
     # A level that is as near to the plateau has that wait in its time, too.
     curve[1].mean_response_s, curve[1].mean_throughput = 0.0095, 560.0
-    built = _sent_by_clients(here, link)
+    built = sent_by_clients(here, link)
     assert built is not None
     assert built.built
     assert built.least_s == pytest.approx(0.007 + 0.5 / 582.0)
     settings.path = RequestPath.DIRECT
-    sent = _sent_by_clients(here, link)
+    sent = sent_by_clients(here, link)
     assert sent is not None
     assert sent.least_s == pytest.approx(0.0035 + 0.5 / 582.0)
     here.line = None
-    assert _sent_by_clients(here, link) is None
+    assert sent_by_clients(here, link) is None
 
 
 def test_a_model_above_the_bound_does_not_say_what_is_full_then() -> None:
     """“At most 4,115” stood before a model that said 4,225, and named another station."""
     found = Twice("client uplinks", 48, 3463.0, 0.0139, 4225.0, 0.0114, "proxy uplinks", simulated=True)
-    said = _modelled(found, 4115.0, 3480.0)
+    said = modelled_text(found, 4115.0, 3480.0)
     assert said == (
         "The model says 4,225 requests/s then, 2.67 % more than this bound allows, so one of the two is wrong by that much; which "
         "station would be full then is not known."
     )
     # Clients that send no more fill no station.
-    assert _modelled(found, 4115.0, 3480.0, by_station=False).endswith("so one of the two is wrong by that much.")
+    assert modelled_text(found, 4115.0, 3480.0, by_station=False).endswith("so one of the two is wrong by that much.")
     assert "proxy uplinks" not in said
-    assert "then the proxy uplinks would be the fullest" in _modelled(found, 4300.0, 3480.0)
-    assert _modelled(found, 3800.0, 3480.0) == _modelled(None, 3800.0, 3480.0) == ""
+    assert "then the proxy uplinks would be the fullest" in modelled_text(found, 4300.0, 3480.0)
+    assert modelled_text(found, 3800.0, 3480.0) == modelled_text(None, 3800.0, 3480.0) == ""
 
 
 def test_a_model_that_misses_its_own_cell_by_more_than_the_margin_says_so_beside_its_change() -> None:
     """+9.8 % by a model stood there that was 5.7 % off before anything was changed."""
     found = Twice("client uplinks", 48, 3283.0, 0.0139, 3604.0, 0.0114, "proxy uplinks", simulated=True)
-    said = _modelled(found, 4300.0, 3481.0)
+    said = modelled_text(found, 4300.0, 3481.0)
     assert said.endswith("then the proxy uplinks would be the fullest; it misses this cell by −5.69 % itself.")
     # Within the margin of the set nothing is said, and above the bound it is said, too.
-    assert "misses" not in _modelled(found, 4300.0, 3481.0, Margins(prediction_throughput=6.0))
-    assert _modelled(found, 3500.0, 3481.0).endswith(
+    assert "misses" not in modelled_text(found, 4300.0, 3481.0, Margins(prediction_throughput=6.0))
+    assert modelled_text(found, 3500.0, 3481.0).endswith(
         "would be full then is not known; it misses this cell by −5.69 % itself."
     )
 
@@ -207,7 +204,7 @@ def test_a_model_that_misses_its_own_cell_by_more_than_the_margin_says_so_beside
 def test_a_model_that_misses_what_was_measured_tells_nothing_of_twice_a_station() -> None:
     """“+62.2 %, where the CPUs of this machine are full” stood beside a model that said +100 %, over 19 % less than was measured."""
     found = Twice("proxy CPU quotas", 240, 13_214.0, 0.0182, 26_428.0, 0.0091, "proxy CPU quotas")
-    assert _modelled(found, 26_601.0, 16_398.0) == (
+    assert modelled_text(found, 26_601.0, 16_398.0) == (
         "The model tells nothing of twice the proxy CPU quotas: it has 13,214 requests/s here, −19.4 % against what was measured."
     )
 
@@ -244,12 +241,12 @@ def test_where_half_of_a_quota_loses_more_than_half_twice_is_no_bound_and_its_co
         "here more is lost: a request takes 32.4 µs of the proxies' CPU time, and 52.7 µs with half the quotas."
     )
     quota = Usage("proxy CPU quotas", 1.0, "")
-    twice, _ = _twice([quota], quota.station, 11_098.0, None, dearer=True)
+    twice, _ = twice_bound([quota], quota.station, 11_098.0, None, dearer=True)
     assert twice == (
         "With twice the proxy CPU quotas throughput is about 22,196 requests/s (+100 %) if a request takes as much of them as now. "
         "With half the quotas a request took more CPU time; with twice it may take less."
     )
-    links, _ = _twice([LINK], LINK.station, 3480.0, None, dearer=True)
+    links, _ = twice_bound([LINK], LINK.station, 3480.0, None, dearer=True)
     assert links.endswith("With half of them a request took more of them; with twice it may take less.")
     one.estimate = Estimate(math.log(0.5), 0.05, 20.0)
     assert not confirming.lost_more(one)
@@ -258,15 +255,15 @@ def test_where_half_of_a_quota_loses_more_than_half_twice_is_no_bound_and_its_co
 def test_where_twice_of_a_full_station_brings_little_the_other_limit_is_named() -> None:
     """“The proxy CPU quotas limit: 99 % used” stood before “with twice at most +6.27 %”."""
     full, other = Usage("client uplinks", 0.99, ""), Usage("proxy uplinks", 0.95, "")
-    said, _ = _twice([full, other], full.station, 3480.0, None)
+    said, _ = twice_bound([full, other], full.station, 3480.0, None)
     assert said.endswith(
         "(+5.26 %), where the proxy uplinks are full. The client uplinks and the proxy uplinks are both near full: twice of one alone "
         "brings little."
     )
-    said, _ = _twice([full, PROXIES], full.station, 3480.0, None)
+    said, _ = twice_bound([full, PROXIES], full.station, 3480.0, None)
     assert said.endswith("where the proxy uplinks are full.")
-    sent = _Sent(396, 0.108, 396 / 0.108)
-    said, _ = _twice([full], full.station, 3480.0, None, sent)
+    sent = Sent(396, 0.108, 396 / 0.108)
+    said, _ = twice_bound([full], full.station, 3480.0, None, sent)
     assert said.endswith(
         "396 clients send no more, as a request takes about 108.00 ms then. They are near that already, as the client uplinks are near "
         "full: twice of one alone brings little."
@@ -276,18 +273,18 @@ def test_where_twice_of_a_full_station_brings_little_the_other_limit_is_named() 
 def test_a_bound_by_a_cpu_quota_says_what_it_rests_on() -> None:
     """“At most +100 %” is none where a request takes less CPU time of a larger quota, as S1's runs with half of it showed."""
     proxies, servers = Usage("proxy CPU quotas", 1.0, ""), Usage("memcached CPU quotas", 0.8, "")
-    said, _ = _twice([proxies], proxies.station, 9092.0, None)
+    said, _ = twice_bound([proxies], proxies.station, 9092.0, None)
     assert said == (
         "With twice the proxy CPU quotas throughput is at most about 18,184 requests/s (+100 %), if a request takes as much CPU time then."
     )
-    said, _ = _twice([proxies, servers], proxies.station, 9092.0, None)
+    said, _ = twice_bound([proxies, servers], proxies.station, 9092.0, None)
     assert said.endswith("where the memcached CPU quotas are full, if a request takes as much CPU time then.")
-    said, _ = _twice([servers, PROXIES], servers.station, 9092.0, None)
+    said, _ = twice_bound([servers, PROXIES], servers.station, 9092.0, None)
     assert said.endswith("where the proxy uplinks are full.")
 
 
 def test_workers_that_the_station_holds_are_let_go_with_it() -> None:
-    said, _ = _twice([LINK, WORKERS, PROXIES], "proxy uplinks", 3480.0, 3600.0)
+    said, _ = twice_bound([LINK, WORKERS, PROXIES], "proxy uplinks", 3480.0, 3600.0)
     # The clients' links are full already; no bound lies below what was reached.
     assert (
         said

@@ -12,15 +12,13 @@ contrast, of one factor changed alone, against limits that stand in the set file
 ``family``      all sentences of a set judged together. Start with `judge_set`
 ``expected``    curves that were expected, drawn into the section's figures
 ``confirming``  runs in which one station alone was changed
-``signs``       where a request's time is: the second sign of what limits, and the parts outside of a proxy
-``why``         what limits a section, by two signs of it and by such runs
+``limits``      what limits a section, by two signs of it and by such runs
 """
 
 from weir_lab.report.sections.claims.confirming import Confirmed, Weighed, confirm_set, verdicts_of
 from weir_lab.report.sections.claims.expected import with_expected
 from weir_lab.report.sections.claims.family import FAMILY_TEXT, RULES, Held, judge_set
-from weir_lab.report.sections.claims.signs import Explained
-from weir_lab.report.sections.claims.why import explained_of, what_limits, why
+from weir_lab.report.sections.claims.limits import Explained, explained_of, what_limits, why
 
 __all__ = [
     "FAMILY_TEXT",

@@ -5,25 +5,17 @@ clients come (the clients' clocks and the proxy's stamps). What waits for a full
 waits for workers grows in the queue; what waits for servers or their links, in the stage backend, and in the queue once all workers wait
 there.
 
-*Twice of it* is a bound by operational analysis. With twice the capacity C_i, throughput is at most min(2 C_i, C_j) over the other
-stations j, each with C_j = X / U_j (Denning and Buzen, Computing Surveys 10, 1978). And it is at most N / R, with R the least response
-time of the curve as it would be then. Where the cell is in a layout that has a fitted network, what that predicts stands beside it. A
-station of which half was tried was used 1 / (2 x) of the time before, if x of the throughput was left: a third sign.
+A station of which half was tried was used 1 / (2 x) of the time before, if x of the throughput was left: a third sign.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weir_lab.design import RequestPath
-from weir_lab.design.whole.sets import DEFAULT_MARGINS
 from weir_lab.records.formats import STAGES
-from weir_lab.report.common import by_workload, cell_words, level_text, series_of, workload_name
+from weir_lab.report.common import level_text, workload_name
 from weir_lab.report.numbers.comparing import response_of, throughput_of
-from weir_lab.report.numbers.maxima import maximum_of
-from weir_lab.report.numbers.stations import BEFORE_PROXY, CPU_QUOTAS, FULL, Usage, bottleneck, usages
+from weir_lab.report.numbers.stations import FULL, Usage, bottleneck, usages
 from weir_lab.report.page.arranging import WHY
 from weir_lab.report.page.blocks import Text, Value
 from weir_lab.report.sections.claims.asked import NO_DATA
@@ -36,7 +28,15 @@ from weir_lab.report.sections.claims.confirming import (
     single_text,
     used_before,
 )
-from weir_lab.report.sections.claims.signs import (
+from weir_lab.report.sections.claims.limits.bound import (
+    WHERE_FULL,
+    model_agrees,
+    modelled_text,
+    sent_by_clients,
+    twice_bound,
+)
+from weir_lab.report.sections.claims.limits.places import own_of, places_of, words_of
+from weir_lab.report.sections.claims.limits.signs import (
     Explained,
     Sign,
     agreement,
@@ -46,8 +46,7 @@ from weir_lab.report.sections.claims.signs import (
     outside_table,
     part_name,
 )
-from weir_lab.report.sections.comparisons.plateaus import stops_of
-from weir_lab.report.sections.models.twice import misses, sentence, twice_at
+from weir_lab.report.sections.models.twice import twice_at
 from weir_lab.theory.units import count_text, number, rate, signed_percent
 
 if TYPE_CHECKING:
@@ -55,21 +54,17 @@ if TYPE_CHECKING:
 
     from weir_lab.design.whole.sets import Margins
     from weir_lab.report.common import Series, Task
-    from weir_lab.report.numbers.maxima import Maximum
-    from weir_lab.report.numbers.readings import CellReadings, SweepReadings
+    from weir_lab.report.numbers.readings import CellReadings
     from weir_lab.report.numbers.stations import Limit
     from weir_lab.report.page.blocks import Block
     from weir_lab.report.sections.claims.confirming import Confirmed
     from weir_lab.report.sections.claims.contrasts import Pair
-    from weir_lab.report.sections.comparisons.plateaus import Stop
-    from weir_lab.theory.fitting.devices import Twice
+    from weir_lab.report.sections.claims.limits.places import Place
 
 __all__ = ["KINDS", "explained_of", "what_limits", "why"]
 
 KINDS = ("clients", "beside", "replication", "writes", "multigets", "overhead", "trace")
 """Kinds of sections in which a station is said to limit."""
-# Of what is inside of a proxy, the setting has the name of the station.
-_INSIDE = ("workers", "readers")
 # With fewer cells a place has no range.
 _SEVERAL = 3
 # A time outside of the proxy within this share of that in stage backend is the same wait, in the other direction.
@@ -78,52 +73,18 @@ _ALIKE = 0.25
 _STAYS = 0.1
 # With fewer times the clients a curve is too short for what grows with them.
 _APART = 1.5
-# A model may lie above the bound by what both are uncertain by; up to here they say the same.
-_OVER, _SAME = 1.1, 1.005
-# One that is off by more than this in what was measured tells nothing of what was not.
-_OFF = 0.1
-# Twice of a full station that brings less than this stands beside another limit that is as near.
-_LITTLE = 1.1
 # Where no time grows with the clients, in a table.
 _NO_SIGN = "none"
 _ON_THE_WAY = "What grows is on the way or in the server."
 # From less than this of the plateau on, a change from there is not that from the plateau.
 _FALLEN = 0.95
-# What stands before the name of a station that bounds.
-_WHERE_FULL = ", where the "
-# A request takes less of a CPU quota where there is more of it (S1 with half of the proxy's): a bound by its use rests on that it does not.
-_AS_NOW = ", if a request takes as much CPU time then"
-
-
-@dataclass(frozen=True, eq=False)
-class _Place:
-    """A cell at which it is asked what limits, and the ``cells`` that it stands for; ``stop`` where those are series over clients."""
-
-    name: str
-    cell: CellReadings
-    cells: tuple[CellReadings, ...]
-    sweep: SweepReadings
-    line: Series | None
-    stop: Stop | None = None
-    twice: str = ""
-    """What the section's own series with twice of what is inside (workers, readers) says; empty where there is none."""
-    twice_short: str = ""
-    """Its change against this one, for a table."""
-    twice_more: str = ""
-    """What that series reaches, where ``twice`` has its change alone."""
-    trace: bool = False
-
-    @property
-    def plateau(self) -> float | None:
-        """Throughput of the plateau; None where none is shown."""
-        return self.stop.maximum.throughput if self.stop is not None and self.stop.shown else None
 
 
 def explained_of(task: Task, confirmed: Sequence[Confirmed]) -> list[Explained]:
     """A place for each distinct plateau, or for what was changed; none for kinds of sections in which nothing is said to limit."""
     if task.spec.kind not in KINDS:
         return []
-    places = [(place, _own(place, confirmed)) for place in _places(task, confirmed)]
+    places = [(place, own_of(place, confirmed)) for place in places_of(task, confirmed)]
     without = [one for one in confirmed if not any(one in own for _, own in places)]
     return [_explained(place, own, task.margins, without) for place, own in places]
 
@@ -175,105 +136,8 @@ def _shown_by_runs(stations: Sequence[Usage], confirmed: Sequence[Confirmed]) ->
     return next((one for one in stations if one.station in shown), None)
 
 
-def _own(place: _Place, confirmed: Sequence[Confirmed]) -> list[Confirmed]:
-    """Those that changed something at a cell that this place stands for."""
-    return [one for one in confirmed if any(pair.base in place.cells for pair in one.pairs)]
-
-
-def _places(task: Task, confirmed: Sequence[Confirmed]) -> list[_Place]:
-    if task.spec.kind in ("clients", "beside"):
-        return _stops(task)
-    if task.spec.kind == "trace":
-        return [
-            _Place(sweep.study.name, cell, (cell,), sweep, None, trace=True)
-            for sweep in task.sweeps
-            for cell in sweep.cells
-        ]
-    groups = by_workload([one for one in series_of(task) if not one.event])
-    # Shares of writes are levels there and no workloads of their own: those that were changed, or the last.
-    changed = {workload_name(pair.base.settings) for one in confirmed for pair in one.pairs}
-    groups = {name: group for name, group in groups.items() if name in (changed or {list(groups)[-1]})}
-    found = []
-    for workload, group in groups.items():
-        cells = [cell for one in group for cell in one.cells]
-        pairs = [pair.base for one in confirmed for pair in one.pairs if workload_name(pair.base.settings) == workload]
-        cell = pairs[0] if pairs else maximum_of(cells, task.margins.maximum).cell
-        line = next((one for one in group if cell in one.cells), None)
-        if line is not None:
-            curve = line if len({one.settings.clients for one in line.cells}) > 1 else None
-            others = _words_of(cell)
-            found.append(_Place(f"{workload}{f', {others}' if others else ''}", cell, tuple(cells), line.sweep, curve))
-    return found
-
-
-def _words_of(cell: CellReadings) -> str:
-    """The levels of a cell, and whether its multi-gets are split."""
-    split = [str(cell.settings.multiget)] if cell.settings.multiget_keys > 1 and cell.settings.multiget else []
-    return ", ".join([*split, *filter(None, [cell_words(cell, without="write_ratio")])])
-
-
-def _stops(task: Task) -> list[_Place]:
-    """A place for each distinct plateau."""
-    stops = stops_of(task)
-    found = []
-    for stop in stops:
-        lead = stop.lead
-        curve = lead if len({one.settings.clients for one in lead.cells}) > 1 else None
-        name = stop.workload if len([one for one in stops if one.workload == stop.workload]) == 1 else ""
-        name = name or f"{stop.workload}, {stop.names}"
-        cells = tuple(cell for one in stop.series for cell in one.cells)
-        found.append(_Place(name, stop.maximum.cell, cells, lead.sweep, curve, stop, *_twice_inside(stop, stops)))
-    return found
-
-
-def _twice_inside(stop: Stop, stops: Sequence[Stop]) -> tuple[str, str, str]:
-    """``The section's own 16 workers, twice as many, bring …``: another series of the section, and no run of ours; its change; the rest."""
-    setting, own = stop.limit.station, stop.maximum.cell.settings
-    if setting not in _INSIDE or getattr(own, setting) is None:
-        return "", "", ""
-    wanted = 2 * getattr(own, setting)
-    left_out = {setting, "clients", "clients_per_thread"}
-    alike = own.model_dump(exclude=left_out)
-    for other in stops:
-        for one, maximum in zip(other.series, other.maxima, strict=True):
-            settings = maximum.cell.settings
-            if getattr(settings, setting) == wanted and settings.model_dump(exclude=left_out) == alike:
-                said, rest = _reached(stop, one, maximum)
-                same = _gain_alike(stop, one)
-                short = f"{same} % with the same clients" if same else f"{_gain(stop, maximum)} %"
-                named = f"The section's own {one.name}, twice as many, {said}."
-                return named, f"twice: {short}, in the section itself", rest
-    return "", "", ""
-
-
-def _gain(stop: Stop, maximum: Maximum) -> str:
-    """How far another maximum lies above that of a stop, in percent."""
-    return signed_percent(100.0 * (maximum.throughput / stop.maximum.throughput - 1.0))
-
-
-def _gain_alike(stop: Stop, other: Series) -> str:
-    """How far another series lies above the lead of a stop with the same clients, in percent; empty where it has no such level."""
-    own = stop.maximum.cell
-    alike = next((cell for cell in other.cells if cell.settings.clients == own.settings.clients), None)
-    return "" if alike is None else signed_percent(100.0 * (alike.mean_throughput / own.mean_throughput - 1.0))
-
-
-def _reached(stop: Stop, other: Series, maximum: Maximum) -> tuple[str, str]:
-    """``bring +53.0 % with the same clients``, and in a sentence what they have then, and reach with more."""
-    gain = _gain(stop, maximum)
-    clients = stop.maximum.cell.settings.clients
-    alike = next((cell for cell in other.cells if cell.settings.clients == clients), None)
-    if alike is None or alike is maximum.cell:
-        return f"reach {rate(maximum.throughput)} requests/s ({gain} %)", ""
-    return (
-        f"bring {_gain_alike(stop, other)} % with the same clients",
-        f"The {other.name} have {rate(alike.mean_throughput)} requests/s with the same clients, and reach {rate(maximum.throughput)} with "
-        f"{maximum.cell.settings.clients} ({gain} %).",
-    )
-
-
 def _explained(
-    place: _Place, confirmed: Sequence[Confirmed], margins: Margins, without: Sequence[Confirmed]
+    place: Place, confirmed: Sequence[Confirmed], margins: Margins, without: Sequence[Confirmed]
 ) -> Explained:
     cell = place.cell
     links = place.sweep.study.topology.built_links if place.sweep.links_built else None
@@ -308,14 +172,14 @@ def _explained(
     then = ""
     if limit.station:
         own = next(one for one in stations if one.station == limit.station)
-        sent = _sent_by_clients(place, own)
+        sent = sent_by_clients(place, own)
         dearer = any(one.more.changes == limit.station and lost_more(one) for one in confirmed)
-        bounded, bound = _twice(stations, limit.station, cell.mean_throughput, place.plateau, sent, dearer=dearer)
+        bounded, bound = twice_bound(stations, limit.station, cell.mean_throughput, place.plateau, sent, dearer=dearer)
         said.append(bounded)
         near = place.trace or (place.line is not None and _range_of(place.line) < _APART)
         modelled = None if near else twice_at((place.sweep,), cell, margins, limit.station)
-        said.append(_modelled(modelled, bound, cell.mean_throughput, margins, by_station=_WHERE_FULL in bounded))
-        if modelled is not None and _agrees(modelled, bound, cell.mean_throughput):
+        said.append(modelled_text(modelled, bound, cell.mean_throughput, margins, by_station=WHERE_FULL in bounded))
+        if modelled is not None and model_agrees(modelled, bound, cell.mean_throughput):
             then = "the same" if modelled.fullest_then == modelled.station else modelled.fullest_then
     return Explained(
         place.name,
@@ -354,42 +218,7 @@ def _two_runs(level: str) -> str:
     return level.replace("(", "(two runs: ", 1) if " and " in level else level
 
 
-def _modelled(
-    found: Twice | None, bound: float, measured: float, margins: Margins = DEFAULT_MARGINS, *, by_station: bool = True
-) -> str:
-    """What the model says of twice the station; nothing where it is far above what can be had, and how that is where it is a little.
-
-    ``by_station``: the bound is that of another station, which would be full then.
-
-    Where the model is far off what was measured, that alone is said: a change of what it says tells nothing of this system.
-    """
-    if found is None:
-        return ""
-    off = found.throughput_per_s / measured - 1.0
-    if abs(off) > _OFF:
-        return (
-            f"The model tells nothing of twice the {found.station}: it has {rate(found.throughput_per_s)} requests/s here, "
-            f"{signed_percent(100.0 * off)} % against what was measured."
-        )
-    if found.throughput_then_per_s > _OVER * bound:
-        return ""
-    if not _agrees(found, bound, measured):
-        above = signed_percent(100.0 * (found.throughput_then_per_s / bound - 1.0)).removeprefix("+")
-        unknown = "; which station would be full then is not known" if by_station else ""
-        return (
-            f"The model says {rate(found.throughput_then_per_s)} requests/s then, {above} % more than this bound allows, so one of the two "
-            f"is wrong by that much{unknown}{misses(found, measured, margins)}."
-        )
-    return sentence(found, misses(found, measured, margins))
-
-
-def _agrees(found: Twice, bound: float, measured: float) -> bool:
-    """Whether a model has what was measured, and no more than the bound allows, so that it is said what would be full then."""
-    near = abs(found.throughput_per_s / measured - 1.0) <= _OFF
-    return near and found.throughput_then_per_s <= _SAME * bound
-
-
-def _limited(place: _Place, limit: Limit, stations: Sequence[Usage], confirmed: Sequence[Confirmed]) -> tuple[str, str]:
+def _limited(place: Place, limit: Limit, stations: Sequence[Usage], confirmed: Sequence[Confirmed]) -> tuple[str, str]:
     """What limits, and the evidence; one that is not full all of the time limits, too, where the run that changed it alone says so."""
     busiest = _usage_of(limit, stations, confirmed)
     if limit.station or busiest is None:
@@ -402,7 +231,7 @@ def _limited(place: _Place, limit: Limit, stations: Sequence[Usage], confirmed: 
     )
 
 
-def _in_all(place: _Place, station: str) -> str:
+def _in_all(place: Place, station: str) -> str:
     """How much of the station all cells used for which this one stands."""
     links = place.sweep.study.topology.built_links if place.sweep.links_built else None
     shares = {
@@ -413,7 +242,7 @@ def _in_all(place: _Place, station: str) -> str:
         return ""
     full = [cell for cell, share in known.items() if share >= FULL]
     ends = f"{100.0 * min(known.values()):.0f} to {100.0 * max(known.values()):.0f} %"
-    at = f", from {100.0 * FULL:.0f} % on at {'; '.join(_words_of(one) for one in full)}" if full else ""
+    at = f", from {100.0 * FULL:.0f} % on at {'; '.join(words_of(one) for one in full)}" if full else ""
     whole = "all " if len(known) == len(place.cells) else ""
     whose = f"of this section with {workload_name(place.cell.settings)}" if place.stop is None else "of these series"
     return f" Over {whole}{len(known)} cells {whose} they are used {ends}{at}."
@@ -429,7 +258,7 @@ def _held_inside(cell: CellReadings) -> str:
     return next((one.station for one in usages(cell, None) if one.holds and one.share >= FULL), "")
 
 
-def _sign(place: _Place, station: str) -> Sign:
+def _sign(place: Place, station: str) -> Sign:
     """Which part of a request's time grows from the fewest clients to the most."""
     if place.line is None:
         if not station:
@@ -470,7 +299,7 @@ def _sign(place: _Place, station: str) -> Sign:
     return Sign(said, f"{share} {part_name(most)}{short}", _joined(over, reason, others))
 
 
-def _last_series(place: _Place, most: str) -> str:
+def _last_series(place: Place, most: str) -> str:
     """Where the time grows with the last of the series that stop there, if not where it does with the first: with 64 workers none queue."""
     if place.stop is None or len(place.stop.series) < 2 or place.stop.series[-1] is place.stop.lead:
         return ""
@@ -485,7 +314,7 @@ def _last_series(place: _Place, most: str) -> str:
     return f"With {last.name} {shares[0]} of what it grows by is {part_name(order[0])}{second}."
 
 
-def _both_ways(place: _Place, station: str) -> str:
+def _both_ways(place: Place, station: str) -> str:
     """Where the proxies' links limit, replies to clients wait in the same queue as what goes to servers; said at the most clients."""
     last = place.line.cells[-1] if place.line is not None else place.cell
     stages = [known for run in last.runs if (known := run.stages_s()) is not None]
@@ -513,129 +342,7 @@ def _growth(first: CellReadings, last: CellReadings) -> dict[str, float]:
     return {name: ends[1][name] - ends[0][name] for name in ends[0]}
 
 
-@dataclass(frozen=True)
-class _Sent:
-    """What the clients of a cell send at most, because no request is answered sooner than in ``least_s``; per second.
-
-    ``built``: by what was built alone, without the time that other links, CPUs and workers take of a request.
-    """
-
-    clients: int
-    least_s: float
-    per_s: float
-    built: bool = False
-
-
-def _sent_by_clients(place: _Place, usage: Usage) -> _Sent | None:
-    """By the shortest mean response time of the curve, less half of what a request takes of a station that gets twice as fast.
-
-    Where the cell has that time itself, or the station is as full where it is shortest, so that requests wait there, too, it is that of the
-    delays that were built in, and half of what the station takes. Sending over other links is not in it, since a burst passes them at once
-    after a pause. None without a curve; and, where the delays are to tell, without delays.
-    """
-    if place.line is None:
-        return None
-    settings, fastest = place.cell.settings, min(place.line.cells, key=lambda cell: cell.mean_response_s)
-    tier = usage.station.split()[0]
-    devices = {"client": settings.client_machines, "proxy": settings.proxies, "server": settings.servers}.get(tier, 1)
-    waiting = fastest is place.cell or fastest.mean_throughput >= FULL * place.cell.mean_throughput
-    taken_s = 0.0 if usage.holds else devices * min(usage.share, 1.0) / place.cell.mean_throughput
-    if waiting:
-        delays_s = _delays_s(place)
-        least_s = delays_s + taken_s / 2.0 if delays_s else 0.0
-    else:
-        least_s = fastest.mean_response_s - taken_s / 2.0
-    if least_s <= 0.0:
-        return None
-    per_s = settings.population / (least_s + settings.think_time_s)
-    return _Sent(settings.clients, least_s, per_s, built=waiting)
-
-
-def _delays_s(place: _Place) -> float:
-    """How long a request and its reply are on their way at least: what each machine receives was delayed by so much; 0 if not at all."""
-    machines = place.sweep.testbed.machines if place.sweep.testbed is not None else []
-    delays: dict[str, float] = {}
-    for one in machines:
-        tier, delay_s = one.name.partition("-")[0], (one.delay_ms or 0.0) / 1e3
-        delays[tier] = min(delays.get(tier, delay_s), delay_s)
-    way = {"client": 1, "server": 1, "proxy": 2 * (place.cell.settings.path is RequestPath.PROXY)}
-    return sum(count * delays.get(tier, 0.0) for tier, count in way.items())
-
-
-def _twice(
-    stations: Sequence[Usage],
-    station: str,
-    throughput: float,
-    plateau: float | None,
-    sent: _Sent | None = None,
-    *,
-    dearer: bool = False,
-) -> tuple[str, float]:
-    """The bound of throughput with twice this station, and who limits then; the gain is against the plateau where one is shown.
-
-    Clients that wait for replies send no more than one request each in the least time that one takes then.
-
-    Where half of the station was shown to lose more than half, a request takes less of it where there is more: then this is no bound.
-
-    A model that leaves out what limits then may say more than this bound, which is not to be had.
-
-    What waits inside for others (workers, readers) is held by a station behind it, and is let go with it: it bounds nothing then. A station
-    before the proxy holds none of them, so that they bound like any other.
-    """
-    own = next(one for one in stations if one.station == station)
-    others = [
-        one
-        for one in stations
-        if one.station != station and one.share > 0.0 and (not one.holds or station in BEFORE_PROXY)
-    ]
-    bounds = {one.station: throughput / min(one.share, 1.0) for one in others}
-    doubled = 2.0 * throughput / max(0.5, min(own.share, 1.0))
-    nearest = min(bounds, key=lambda name: bounds[name], default="")
-    limited = nearest != "" and bounds[nearest] < doubled
-    # More of a station takes nothing away: what the plateau shows can be had.
-    bound = max(bounds[nearest] if limited else doubled, plateau or 0.0)
-    few = sent if sent is not None and max(throughput, plateau or 0.0) <= sent.per_s < bound else None
-    bound = few.per_s if few is not None else bound
-    gain = f"{signed_percent(100.0 * (bound / (plateau or throughput) - 1.0))} %"
-    base = f" over the maximum, {rate(plateau)}" if plateau and rate(plateau) != rate(throughput) else ""
-    if dearer and not limited and few is None:
-        quota = station in CPU_QUOTAS.values()
-        half, more = ("half the quotas", "CPU time") if quota else ("half of them", "of them")
-        return (
-            f"With twice the {station} throughput is about {rate(bound)} requests/s ({gain}{base}) if a request takes as much of them as "
-            f"now. With {half} a request took more {more}; with twice it may take less.",
-            math.inf,
-        )
-    reported = f"With twice the {station} throughput is at most about {rate(bound)} requests/s ({gain}{base})"
-    near = own.share >= FULL and bound < _LITTLE * (plateau or throughput)
-    if few is not None:
-        both = (
-            f" They are near that already, as the {station} are near full: twice of one alone brings little."
-            if near
-            else ""
-        )
-        return (
-            f"{reported}: {count_text(few.clients, 'client')} send no more, as a request takes about {number(1e3 * few.least_s, 2)} ms "
-            f"then.{_left_out(own) if few.built else ''}{both}",
-            bound,
-        )
-    full = f"{_WHERE_FULL}{nearest} are full" if limited else ""
-    as_now = _AS_NOW if (nearest if limited else station) in CPU_QUOTAS.values() else ""
-    both = (
-        f" The {station} and the {nearest} are both near full: twice of one alone brings little."
-        if near and limited
-        else ""
-    )
-    return f"{reported}{full}{as_now}.{both}", bound
-
-
-def _left_out(own: Usage) -> str:
-    """What a least time is made of that was not measured, and what is not in it."""
-    half = "" if own.holds else f" and half of its time at the {own.station} now"
-    return f" That is the delays that were built{half}; sending over other links is left out."
-
-
-def _said(one: Confirmed, station: str = "", place: _Place | None = None) -> tuple[str, str]:
+def _said(one: Confirmed, station: str = "", place: Place | None = None) -> tuple[str, str]:
     """What a confirming run measured, against the station that was found full; and what of it opens on demand.
 
     All of it does where another station was changed, and nothing came of that, as expected.
@@ -667,13 +374,13 @@ def _said(one: Confirmed, station: str = "", place: _Place | None = None) -> tup
     )
 
 
-def _based(one: Confirmed, place: _Place | None = None) -> str:
+def _based(one: Confirmed, place: Place | None = None) -> str:
     """What the verdict on a confirming run rests on, and what else its change says: how full the station was, and of the plateau."""
     basis = f"Of the runs with {one.changed_text}{one.levels_text}: {one.basis}." if one.basis else ""
     return _joined(basis, "" if lost_more(one) else used_before(one), _against_plateau(one, place))
 
 
-def _over_plateau(one: Confirmed, place: _Place | None) -> float | None:
+def _over_plateau(one: Confirmed, place: Place | None) -> float | None:
     """The change against the plateau in percent, where the unchanged level lies so far below it that the two differ; else None."""
     if place is None or place.stop is None or place.plateau is None or len(one.pairs) != 1:
         return None
@@ -684,7 +391,7 @@ def _over_plateau(one: Confirmed, place: _Place | None) -> float | None:
     return 100.0 * (pair.other.mean_throughput / place.plateau - 1.0)
 
 
-def _against_plateau(one: Confirmed, place: _Place | None) -> str:
+def _against_plateau(one: Confirmed, place: Place | None) -> str:
     """Where the unchanged level has fallen below the plateau, the change against the plateau."""
     gain = _over_plateau(one, place)
     if gain is None or place is None or place.plateau is None:
