@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import http
 import json
@@ -182,8 +183,12 @@ class Process:
 
     def states(self) -> set[str]:
         """The kernel's letters for what its threads do: R runs, S sleeps, T is stopped, Z has ended."""
-        threads = Path(f"/proc/{self.pid}/task").iterdir()
-        return {(thread / "stat").read_text().rpartition(")")[2].split()[0] for thread in threads}
+        found = set()
+        for thread in Path(f"/proc/{self.pid}/task").iterdir():
+            # One that ends meanwhile is none.
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                found.add((thread / "stat").read_text().rpartition(")")[2].split()[0])
+        return found
 
     def output(self) -> str:
         # The child writes where this descriptor stands: to move it would make the child write over what it has written.
