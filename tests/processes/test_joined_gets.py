@@ -123,7 +123,8 @@ def test_one_keys_trouble_is_no_other_clients(
     stack.enter_context(BadServer(address, answering(reply)))
     proxy = start_proxy("--threads", "1", in_front_of=[address])
     wires = [connect(proxy.address) for _ in range(CLIENTS)]
-    # Who has not come in yet is read a turn later, and a server's line behind what it should not have said is not believed.
+    # Who has not come in yet is read a turn later. What a server says behind a value that nobody asked for is not
+    # believed, whoever asked.
     for wire in wires:
         wire.in_step()
     # A server that goes on to send what nobody asked for is left alone, whoever asks it.

@@ -91,7 +91,7 @@ def test_without_a_live_replica(
     kill(proxy, servers[2])
     lost = min(held[2])
     for count in COUNTS:
-        # It comes first: a long get is asked for in slices, and the values of a slice without it would come before the error.
+        # It comes first: a long get is asked for in slices, and values of a slice without it come before the error.
         keys = [lost, *KEYS[: count - 1]]
         if policy == "strict":
             reply = wire.ask(b"get " + b" ".join(keys))
