@@ -76,7 +76,9 @@ def agrees(row: dict[str, str], point: str) -> list[str]:
         "used": f"{row['Used (%)']} %",
         "sign": row["Second sign"].partition(",")[0].partition(" outside")[0].partition(" in stage")[0],
         "grows": re.split(r"(?=in stage|outside)", row["Second sign"].partition(",")[0])[-1],
-        "next": row["Next"] if row["Next"] not in ("–", "the same") else "",
+        "gain": (re.findall(r"[−+][\d,.]+ %", row["Twice of it"]) or [""])[0],
+        "then": row["Twice of it"].partition(", then ")[2].replace("the same", "the fullest still"),
+        "sent": row["Twice of it"].partition(" with ")[2],
         "change": (re.findall(r"[−+][\d,.]+ %", row["Changed alone"]) or [""])[0],
     }
     if row["Second sign"] == "none":
@@ -151,7 +153,7 @@ def test_a_row_cannot_differ_from_its_paragraph_in_any_of_its_values(
 
     for row, text in both():
         assert agrees(row, text) == []
-        assert (row["Used (%)"], row["Next"]) == ("97", "–")
+        assert (row["Used (%)"], row["Twice of it"][:9]) == ("97", "at most +")
     monkeypatch.setattr(why, "usages", lambda *_: [Usage("client uplinks", 0.914, "bytes")])
     for row, text in both():
         assert agrees(row, text) == []
@@ -179,7 +181,7 @@ def test_a_row_cannot_differ_from_its_paragraph_in_any_of_its_values(
         monkeypatch.setattr(why, "sent_by_clients", lambda *_: None)
         for row, text in both():
             assert ("then the client uplinks would be the fullest" in text) == shown
-            assert row["Next"] == ("client uplinks" if shown else "–")
+            assert row["Twice of it"] == ("+1.00 %, then client uplinks" if shown else "at most +106 %")
 
 
 def vars_of(model: Twice) -> dict[str, Any]:
@@ -223,7 +225,7 @@ def test_only_runs_in_which_the_limiting_station_was_changed_stand_in_its_row() 
     ) -> str:
         one: Any = SimpleNamespace(
             name="reads", shown=True, cell=cell, usage=link, limits=limits, sign=Sign("", ""), tried=runs, inside=inside,
-            then="", alike=alike, over_plateau=over or (None,) * len(runs), plateau=None,
+            brings="", alike=alike, over_plateau=over or (None,) * len(runs), plateau=None,
         )  # fmt: skip
         results: Any = importlib.import_module("weir_lab.report.sets.results")
         with pytest.MonkeyPatch.context() as patch:

@@ -15,7 +15,7 @@ import pytest
 from weir_lab.report.numbers.maxima import maximum_of, with_fewer
 from weir_lab.report.numbers.published import Printed
 from weir_lab.report.numbers.readings import CellReadings
-from weir_lab.report.numbers.stations import Bound
+from weir_lab.report.numbers.stations import Bound, Limit
 from weir_lab.report.page.blocks import Value
 from weir_lab.report.sections.claims.contrasts import AtMaximum
 from weir_lab.report.sections.clients import _ours_text
@@ -272,15 +272,15 @@ def test_where_one_station_limits_everything_throughputs_are_reported_by_section
     """Fourteen curves of one proxy that is full were reported as four groups of 5 % each, with their sections mixed."""
 
     def found(title: str, low: float, high: float, *, shown: bool) -> _Found:
-        return _Found(title, cast("Any", SimpleNamespace(ends=(low, high), shown=shown)), 0.95)
+        limit = Limit("proxy CPU quotas", "")
+        return _Found(title, cast("Any", SimpleNamespace(ends=(low, high), shown=shown, limit=limit)), 0.95)
 
     reported = _by_section(
         [
             found("Coarse", 15254.0, 15254.0, shown=False),
             found("Fine", 17686.0, 17686.0, shown=True),
             found("Coarse", 19940.0, 19940.0, shown=True),
-        ],
-        "proxy CPU quotas",
+        ]
     )
     assert reported == (
         "reach 15,254–19,940 requests/s, all where the proxy CPU quotas limit (15,254–19,940 in “Coarse”, some of them largest means; "

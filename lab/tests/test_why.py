@@ -65,12 +65,13 @@ PROXIES = Usage("proxy uplinks", 0.775, "")
 
 
 def test_workers_bound_what_twice_of_a_station_before_them_brings() -> None:
-    said, bound = twice_bound([LINK, WORKERS, PROXIES], "client uplinks", 3480.0, None)
+    found = twice_bound([LINK, WORKERS, PROXIES], "client uplinks", 3480.0, None)
     assert (
-        said
+        found.text
         == "With twice the client uplinks throughput is at most about 4,350 requests/s (+25.0 %), where the workers are full."
     )
-    assert bound == pytest.approx(4350.0, abs=1.0)
+    assert (found.short, found.by_station) == ("at most +25.0 %, then workers", True)
+    assert found.per_s == pytest.approx(4350.0, abs=1.0)
 
 
 def test_workers_are_the_next_limit_behind_the_clients_links_which_hold_none() -> None:
@@ -130,21 +131,22 @@ def test_clients_that_wait_for_replies_bound_what_twice_of_a_station_brings() ->
     own: Any = SimpleNamespace(settings=settings, mean_response_s=0.0103, mean_throughput=582.0)
     curve = [own, SimpleNamespace(mean_response_s=0.007, mean_throughput=285.0)]
     here: Any = SimpleNamespace(line=SimpleNamespace(cells=curve), cell=own, sweep=SimpleNamespace(testbed=None))
-    said, bound = twice_bound([link], link.station, 582.0, None, sent_by_clients(here, link))
+    found = twice_bound([link], link.station, 582.0, None, sent_by_clients(here, link))
     # A request takes 1.72 ms of the link, and half of that with one that is twice as fast.
-    assert bound == pytest.approx(6 / (0.007 - 0.5 / 582.0))
-    assert said == (
+    assert (found.short, found.by_station) == ("at most +67.9 % with 6 clients", False)
+    assert found.per_s == pytest.approx(6 / (0.007 - 0.5 / 582.0))
+    assert found.text == (
         "With twice the server uplinks throughput is at most about 977 requests/s (+67.9 %): 6 clients send no more, as a request takes "
         "about 6.14 ms then."
     )
     # Workers do not get faster by being more.
     crew = Usage("workers", 1.0, "", holds=True)
-    assert twice_bound([crew], "workers", 582.0, None, sent_by_clients(here, crew))[1] == pytest.approx(6 / 0.007)
+    assert twice_bound([crew], "workers", 582.0, None, sent_by_clients(here, crew)).per_s == pytest.approx(6 / 0.007)
     # Many clients send more than twice the station carries.
     settings.population = 60
     assert (
         "at most about 1,164 requests/s (+100 %)."
-        in twice_bound([link], link.station, 582.0, None, sent_by_clients(here, link))[0]
+        in twice_bound([link], link.station, 582.0, None, sent_by_clients(here, link)).text
     )
     # The fastest cell says nothing of itself; the delays that were built do. 6 clients were said to send 1,164 a second there, too.
     settings.population = 6
@@ -153,10 +155,10 @@ def test_clients_that_wait_for_replies_bound_what_twice_of_a_station_brings() ->
     delays = {"client-0": 1.6, "proxy-0": 1.75, "server-0": 1.9}
     machines = [SimpleNamespace(name=name, delay_ms=delay) for name, delay in delays.items()]
     here.sweep.testbed = SimpleNamespace(machines=machines)
-    said, bound = twice_bound([link], link.station, 582.0, None, sent_by_clients(here, link))
-    assert bound == pytest.approx(6 / (0.007 + 0.5 / 582.0))
+    found = twice_bound([link], link.station, 582.0, None, sent_by_clients(here, link))
+    assert found.per_s == pytest.approx(6 / (0.007 + 0.5 / 582.0))
     # A value takes its time on the proxy's link, too, but for a burst: the bound leaves that out, and says so.
-    assert said.endswith(
+    assert found.text.endswith(
         "as a request takes about 7.86 ms then. That is the delays that were built and half of its time at the server uplinks now; "
         "sending over other links is left out."
     )
@@ -241,12 +243,12 @@ def test_where_half_of_a_quota_loses_more_than_half_twice_is_no_bound_and_its_co
         "here more is lost: a request takes 32.4 µs of the proxies' CPU time, and 52.7 µs with half the quotas."
     )
     quota = Usage("proxy CPU quotas", 1.0, "")
-    twice, _ = twice_bound([quota], quota.station, 11_098.0, None, dearer=True)
+    twice = twice_bound([quota], quota.station, 11_098.0, None, dearer=True).text
     assert twice == (
         "With twice the proxy CPU quotas throughput is about 22,196 requests/s (+100 %) if a request takes as much of them as now. "
         "With half the quotas a request took more CPU time; with twice it may take less."
     )
-    links, _ = twice_bound([LINK], LINK.station, 3480.0, None, dearer=True)
+    links = twice_bound([LINK], LINK.station, 3480.0, None, dearer=True).text
     assert links.endswith("With half of them a request took more of them; with twice it may take less.")
     one.estimate = Estimate(math.log(0.5), 0.05, 20.0)
     assert not confirming.lost_more(one)
@@ -255,15 +257,15 @@ def test_where_half_of_a_quota_loses_more_than_half_twice_is_no_bound_and_its_co
 def test_where_twice_of_a_full_station_brings_little_the_other_limit_is_named() -> None:
     """“The proxy CPU quotas limit: 99 % used” stood before “with twice at most +6.27 %”."""
     full, other = Usage("client uplinks", 0.99, ""), Usage("proxy uplinks", 0.95, "")
-    said, _ = twice_bound([full, other], full.station, 3480.0, None)
+    said = twice_bound([full, other], full.station, 3480.0, None).text
     assert said.endswith(
         "(+5.26 %), where the proxy uplinks are full. The client uplinks and the proxy uplinks are both near full: twice of one alone "
         "brings little."
     )
-    said, _ = twice_bound([full, PROXIES], full.station, 3480.0, None)
+    said = twice_bound([full, PROXIES], full.station, 3480.0, None).text
     assert said.endswith("where the proxy uplinks are full.")
     sent = Sent(396, 0.108, 396 / 0.108)
-    said, _ = twice_bound([full], full.station, 3480.0, None, sent)
+    said = twice_bound([full], full.station, 3480.0, None, sent).text
     assert said.endswith(
         "396 clients send no more, as a request takes about 108.00 ms then. They are near that already, as the client uplinks are near "
         "full: twice of one alone brings little."
@@ -273,18 +275,18 @@ def test_where_twice_of_a_full_station_brings_little_the_other_limit_is_named() 
 def test_a_bound_by_a_cpu_quota_says_what_it_rests_on() -> None:
     """“At most +100 %” is none where a request takes less CPU time of a larger quota, as S1's runs with half of it showed."""
     proxies, servers = Usage("proxy CPU quotas", 1.0, ""), Usage("memcached CPU quotas", 0.8, "")
-    said, _ = twice_bound([proxies], proxies.station, 9092.0, None)
+    said = twice_bound([proxies], proxies.station, 9092.0, None).text
     assert said == (
         "With twice the proxy CPU quotas throughput is at most about 18,184 requests/s (+100 %), if a request takes as much CPU time then."
     )
-    said, _ = twice_bound([proxies, servers], proxies.station, 9092.0, None)
+    said = twice_bound([proxies, servers], proxies.station, 9092.0, None).text
     assert said.endswith("where the memcached CPU quotas are full, if a request takes as much CPU time then.")
-    said, _ = twice_bound([servers, PROXIES], servers.station, 9092.0, None)
+    said = twice_bound([servers, PROXIES], servers.station, 9092.0, None).text
     assert said.endswith("where the proxy uplinks are full.")
 
 
 def test_workers_that_the_station_holds_are_let_go_with_it() -> None:
-    said, _ = twice_bound([LINK, WORKERS, PROXIES], "proxy uplinks", 3480.0, 3600.0)
+    said = twice_bound([LINK, WORKERS, PROXIES], "proxy uplinks", 3480.0, 3600.0).text
     # The clients' links are full already; no bound lies below what was reached.
     assert (
         said

@@ -10,6 +10,7 @@ import pytest
 
 from weir_lab.design import Settings
 from weir_lab.report.numbers.readings import CellReadings
+from weir_lab.report.numbers.stations import Limit
 from weir_lab.report.page.blocks import Table, Text, Value
 from weir_lab.report.sets import results
 from weir_lab.report.sets.machines import speed_blocks, speeds_text
@@ -110,7 +111,7 @@ def test_the_event_engine_stands_beside_the_most_of_the_studys_own_in_the_head(m
         series = SimpleNamespace(name=name, cells=(engine,), event=name == "event engine", workload="reads")
         return SimpleNamespace(
             workload="reads", series=(series,), maxima=(SimpleNamespace(throughput=most),), ends=(most, most), shown=shown, lead=series,
-            limit=SimpleNamespace(named=station), alone=False,
+            limit=Limit(station, ""), alone=False,
         )  # fmt: skip
 
     event = stop("event engine", 49_320.0, "CPUs of this machine", shown=True)
@@ -127,9 +128,11 @@ def test_the_event_engine_stands_beside_the_most_of_the_studys_own_in_the_head(m
         "With the event engine reads stop at 49,320 requests/s where the CPUs of this machine limit; the most with the split engine is "
         "19,326 (16 readers, largest mean) in “Maximum throughput”."
     )
-    event.shown, event.limit.named = False, ""
+    # “No station is seen to be full” alone left open how near any was.
+    event.shown, event.limit = False, Limit("", "", busiest="CPUs of this machine, 86 %")
     assert results._beside_text([task]).startswith(
-        "With the event engine reads reach 49,320 requests/s where no station is seen to be full (largest mean); the most"
+        "With the event engine reads reach 49,320 requests/s where no station is seen to be full (the fullest: CPUs of this machine, "
+        "86 %) (largest mean); the most"
     )
     task.beside = ()
     assert results._beside_text([task]) == ""

@@ -115,7 +115,7 @@ class Limit:
 
     ``short`` is the sentence without the evidence, for where that stands elsewhere. ``alike`` is another station of the system that is used
     as much: which of the two limits cannot be seen there. ``lead`` is what limits and how far it is used, to stand behind a colon, and
-    ``rest`` the evidence in whole sentences.
+    ``rest`` the evidence in whole sentences. Where none is full, ``busiest`` is the nearest to it: ``workers, 80 %``.
     """
 
     station: str
@@ -124,6 +124,7 @@ class Limit:
     alike: str = ""
     lead: str = ""
     rest: str = ""
+    busiest: str = ""
 
     @property
     def named(self) -> str:
@@ -367,6 +368,7 @@ def bottleneck(found: list[Usage], *, queue_grows: bool | None) -> Limit:
         f"No station is full.{grown[queue_grows]}",
         lead=f"no station is full, the busiest are the {busiest.station} with {100 * busiest.share:.0f} %. {none}",
         rest=f"The {busiest.station} are used {100 * busiest.share:.0f} % ({busiest.evidence}).",
+        busiest=f"{busiest.station}, {100 * busiest.share:.0f} %",
     )
 
 

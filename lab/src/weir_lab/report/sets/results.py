@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from weir_lab.report.common import Task
     from weir_lab.report.numbers.readings import CellReadings, Reading
+    from weir_lab.report.numbers.stations import Limit
     from weir_lab.report.page.blocks import Block, Entry, Finding
     from weir_lab.report.sections.claims import Explained
 
@@ -131,7 +132,7 @@ def _beside_text(tasks: Sequence[Task]) -> str:
             event, most = (max(found, key=lambda stop: stop.ends[1]) for found in (beside, own))
             subject = _subject(workload)
             parts.append(
-                f"{subject[:1].lower()}{subject[1:]} {_STOPS[event.shown]} {ends_text(*event.ends)} requests/s {_where(event.limit.named)}"
+                f"{subject[:1].lower()}{subject[1:]} {_STOPS[event.shown]} {ends_text(*event.ends)} requests/s {_where(event.limit)}"
                 f"{'' if event.shown else ' (largest mean)'}; the most with the {most.lead.cells[0].settings.engine} engine is "
                 f"{rate(most.ends[1])} ({_most_text(most)}) in “{task.spec.title}”"
             )
@@ -155,7 +156,7 @@ def _sentence(workload: str, found: Sequence[_Found]) -> str:
             joined.append(one)
     stations = {one.stop.limit.named for one in found}
     if len(groups) > _GROUPS_MAX and len(stations) == 1:
-        return f"{_subject(workload)} {_by_section(found, stations.pop())}."
+        return f"{_subject(workload)} {_by_section(found)}."
     if all(one.rises for one in found) and len({(one.title, one.clients) for one in found}) == 1:
         return f"{_subject(workload)} {_still_rising(found)}."
     # What most sections show comes first.
@@ -170,7 +171,7 @@ def _still_rising(found: Sequence[_Found]) -> str:
     """Curves of one section that all end while they rise: ``reach 73,401 requests/s with direct, where …; …``."""
     parts = []
     for place, one in enumerate(found):
-        where = _where(one.stop.limit.named)
+        where = _where(one.stop.limit)
         whose = "" if one.stop.alone else " directly" if one.stop.names == _DIRECTLY else f" with {one.stop.names}"
         parts.append(f"{ends_text(*one.stop.ends)}{'' if place else ' requests/s'}{whose}, {where}")
     clients = count_text(found[0].clients, "client")
@@ -178,10 +179,10 @@ def _still_rising(found: Sequence[_Found]) -> str:
     return f"reach {'; '.join(parts)} (“{found[0].title}”, {means} at {clients}, the most measured, so that more may give more)"
 
 
-def _by_section(found: Sequence[_Found], station: str) -> str:
+def _by_section(found: Sequence[_Found]) -> str:
     """Where one station limits everywhere: the throughputs of each section, not of those that are alike."""
     ends = [end for one in found for end in one.stop.ends]
-    where = _where(station)
+    where = _where(found[0].stop.limit) if found[0].stop.limit.station else "where no station is seen to be full"
     parts = []
     for title in dict.fromkeys(one.title for one in found):
         own = [one for one in found if one.title == title]
@@ -193,8 +194,11 @@ def _by_section(found: Sequence[_Found], station: str) -> str:
     return f"{verb} {ends_text(min(ends), max(ends))} requests/s, all {where} ({'; '.join(parts)})"
 
 
-def _where(station: str) -> str:
-    return f"where the {station} limit" if station else "where no station is seen to be full"
+def _where(limit: Limit) -> str:
+    """What limits there; where nothing is seen to, what is the nearest to being full."""
+    if limit.station:
+        return f"where the {limit.named} limit"
+    return f"where no station is seen to be full{f' (the fullest: {limit.busiest})' if limit.busiest else ''}"
 
 
 def _subject(workload: str) -> str:
@@ -204,7 +208,7 @@ def _subject(workload: str) -> str:
 
 def _part(group: Sequence[_Found], order: Sequence[_Found]) -> str:
     ends = [end for one in group for end in one.stop.ends]
-    where = _where(group[0].stop.limit.named)
+    where = _where(group[0].stop.limit)
     named = [one.named for one in sorted(group, key=lambda one: order.index(one))]
     return f"{ends_text(min(ends), max(ends))} requests/s {where} ({'; '.join(named)})"
 
@@ -222,7 +226,7 @@ def limits_table(parts: Sequence[tuple[str, Sequence[Explained]]]) -> Table | No
     return Table(
         "limits",
         "What limits, by section. Second sign: where a request's time grows most with the clients. Changed alone: throughput in runs with "
-        "that station alone changed. Next: the fullest with twice of it, by a fitted model. Of several series: the numbers of one.",
+        "that station alone changed. Twice of it: by a fitted model, or at most by the others' use. Of several series: one's numbers.",
         (
             "Section",
             "Requests",
@@ -232,7 +236,7 @@ def limits_table(parts: Sequence[tuple[str, Sequence[Explained]]]) -> Table | No
             "Used (%)",
             "Second sign",
             "Changed alone",
-            "Next",
+            "Twice of it",
         ),
         rows,
     )
@@ -257,7 +261,7 @@ def _limits_row(title: str, one: Explained) -> tuple[Entry, ...]:
         Value(100.0 * one.usage.share, digits=0) if one.usage is not None else _NONE,
         one.sign.short,
         "; ".join(tried) or one.inside or _NONE,
-        one.then or _NONE,
+        one.brings or _NONE,
     )
 
 

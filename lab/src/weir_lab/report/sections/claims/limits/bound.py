@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from weir_lab.report.sections.claims.limits.places import Place
     from weir_lab.theory.fitting.devices import Twice
 
-__all__ = ["WHERE_FULL", "Sent", "model_agrees", "modelled_text", "sent_by_clients", "twice_bound"]
+__all__ = ["Bound", "Sent", "model_agrees", "modelled_short", "modelled_text", "sent_by_clients", "twice_bound"]
 
 # A model may lie above the bound by what both are uncertain by; up to here they say the same.
 _OVER, _SAME = 1.1, 1.005
@@ -33,8 +33,6 @@ _OVER, _SAME = 1.1, 1.005
 _OFF = 0.1
 # Twice of a full station that brings less than this stands beside another limit that is as near.
 _LITTLE = 1.1
-# What stands before the name of a station that bounds.
-WHERE_FULL = ", where the "
 # A request takes less of a CPU quota where there is more of it (S1 with half of the proxy's): a bound by its use rests on that it does not.
 _AS_NOW = ", if a request takes as much CPU time then"
 
@@ -88,6 +86,36 @@ def _delays_s(place: Place) -> float:
     return sum(count * delays.get(tier, 0.0) for tier, count in way.items())
 
 
+@dataclass(frozen=True)
+class Bound:
+    """What throughput is at most with twice a station, and who limits then; ``text`` says it.
+
+    ``gain`` is against the plateau where one is shown, as in the text: a signed percentage. ``then`` is the station that would be full,
+    empty where none is known. ``clients`` bound it where they send no more; else it is None. Not ``firm``: a request may take less of the
+    station then, so that it is no bound.
+    """
+
+    text: str
+    per_s: float
+    gain: str
+    then: str = ""
+    clients: int | None = None
+    firm: bool = True
+
+    @property
+    def by_station(self) -> bool:
+        """Whether another station bounds, which would be full then."""
+        return bool(self.then)
+
+    @property
+    def short(self) -> str:
+        """For a table: ``at most +14.4 %, then client uplinks``."""
+        if not self.firm:
+            return f"about {self.gain}"
+        sent = f" with {count_text(self.clients, 'client')}" if self.clients is not None else ""
+        return f"at most {self.gain}{sent}{f', then {self.then}' if self.then else ''}"
+
+
 def twice_bound(
     stations: Sequence[Usage],
     station: str,
@@ -96,7 +124,7 @@ def twice_bound(
     sent: Sent | None = None,
     *,
     dearer: bool = False,
-) -> tuple[str, float]:
+) -> Bound:
     """The bound of throughput with twice this station, and who limits then; the gain is against the plateau where one is shown.
 
     Clients that wait for replies send no more than one request each in the least time that one takes then.
@@ -127,11 +155,11 @@ def twice_bound(
     if dearer and not limited and few is None:
         quota = station in CPU_QUOTAS.values()
         half, more = ("half the quotas", "CPU time") if quota else ("half of them", "of them")
-        return (
+        text = (
             f"With twice the {station} throughput is about {rate(bound)} requests/s ({gain}{base}) if a request takes as much of them as "
-            f"now. With {half} a request took more {more}; with twice it may take less.",
-            math.inf,
+            f"now. With {half} a request took more {more}; with twice it may take less."
         )
+        return Bound(text, math.inf, gain, firm=False)
     reported = f"With twice the {station} throughput is at most about {rate(bound)} requests/s ({gain}{base})"
     near = own.share >= FULL and bound < _LITTLE * (plateau or throughput)
     if few is not None:
@@ -140,19 +168,19 @@ def twice_bound(
             if near
             else ""
         )
-        return (
+        text = (
             f"{reported}: {count_text(few.clients, 'client')} send no more, as a request takes about {number(1e3 * few.least_s, 2)} ms "
-            f"then.{_left_out(own) if few.built else ''}{both}",
-            bound,
+            f"then.{_left_out(own) if few.built else ''}{both}"
         )
-    full = f"{WHERE_FULL}{nearest} are full" if limited else ""
+        return Bound(text, bound, gain, clients=few.clients)
+    full = f", where the {nearest} are full" if limited else ""
     as_now = _AS_NOW if (nearest if limited else station) in CPU_QUOTAS.values() else ""
     both = (
         f" The {station} and the {nearest} are both near full: twice of one alone brings little."
         if near and limited
         else ""
     )
-    return f"{reported}{full}{as_now}.{both}", bound
+    return Bound(f"{reported}{full}{as_now}.{both}", bound, gain, nearest if limited else "")
 
 
 def _left_out(own: Usage) -> str:
@@ -188,6 +216,12 @@ def modelled_text(
             f"is wrong by that much{unknown}{misses(found, measured, margins)}."
         )
     return sentence(found, misses(found, measured, margins))
+
+
+def modelled_short(found: Twice) -> str:
+    """What a model says that twice of a station brings, for a table: ``+24.8 %, then proxy uplinks``."""
+    then = "the same" if found.fullest_then == found.station else found.fullest_then
+    return f"{signed_percent(found.throughput_percent)} %, then {then}"
 
 
 def model_agrees(found: Twice, bound: float, measured: float) -> bool:

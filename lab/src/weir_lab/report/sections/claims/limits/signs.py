@@ -163,9 +163,9 @@ class Explained:
 
     ``lead`` is what a page shows of it at first: what is full, the second sign, and what runs say in which that station was changed.
     ``usage`` is that of the station that limits, or of the fullest one where none is shown to (``limits`` is false then). ``tried`` are
-    runs in which one station alone was changed, ``inside`` is what a series of the section itself says, and ``then`` the station that a
-    fitted model has fullest with twice of this one. ``outside`` is None where its parts are not in the text. ``alike`` is a station that is
-    used as much as the one that limits.
+    runs in which one station alone was changed, ``inside`` is what a series of the section itself says, and ``brings`` what a
+    fitted model, or else a bound, says of twice this station. ``outside`` is None where its parts are not in the text. ``alike`` is a
+    station that is used as much as the one that limits.
     """
 
     name: str
@@ -175,7 +175,7 @@ class Explained:
     sign: Sign
     tried: tuple[Confirmed, ...]
     inside: str
-    then: str
+    brings: str
     shown: bool
     lead: str
     text: str

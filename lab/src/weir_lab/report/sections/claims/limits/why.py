@@ -29,8 +29,8 @@ from weir_lab.report.sections.claims.confirming import (
     used_before,
 )
 from weir_lab.report.sections.claims.limits.bound import (
-    WHERE_FULL,
     model_agrees,
+    modelled_short,
     modelled_text,
     sent_by_clients,
     twice_bound,
@@ -169,18 +169,19 @@ def _explained(
     said = [level, evidence, sign.more, place.twice_more]
     said += [_joined(rest, _based(one, place)) for one, (_, rest) in zip(confirmed, runs, strict=True)]
     said.append(outside.text(full) if outside is not None else "")
-    then = ""
+    brings = ""
     if limit.station:
         own = next(one for one in stations if one.station == limit.station)
         sent = sent_by_clients(place, own)
         dearer = any(one.more.changes == limit.station and lost_more(one) for one in confirmed)
-        bounded, bound = twice_bound(stations, limit.station, cell.mean_throughput, place.plateau, sent, dearer=dearer)
-        said.append(bounded)
+        bound = twice_bound(stations, limit.station, cell.mean_throughput, place.plateau, sent, dearer=dearer)
+        said.append(bound.text)
         near = place.trace or (place.line is not None and _range_of(place.line) < _APART)
         modelled = None if near else twice_at((place.sweep,), cell, margins, limit.station)
-        said.append(modelled_text(modelled, bound, cell.mean_throughput, margins, by_station=WHERE_FULL in bounded))
-        if modelled is not None and model_agrees(modelled, bound, cell.mean_throughput):
-            then = "the same" if modelled.fullest_then == modelled.station else modelled.fullest_then
+        measured = cell.mean_throughput
+        said.append(modelled_text(modelled, bound.per_s, measured, margins, by_station=bound.by_station))
+        agrees = modelled is not None and model_agrees(modelled, bound.per_s, measured)
+        brings = modelled_short(modelled) if modelled is not None and agrees else bound.short
     return Explained(
         place.name,
         cell,
@@ -189,7 +190,7 @@ def _explained(
         sign,
         tuple(confirmed),
         place.twice_short,
-        then,
+        brings,
         place.stop is None or place.stop.shown,
         _joined(*lead),
         _joined(*lead, *said),
