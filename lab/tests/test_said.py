@@ -19,7 +19,7 @@ from weir_lab.report.numbers.stations import Usage
 from weir_lab.report.page.blocks import Finding, Table, Text, Value
 from weir_lab.report.sections import clients, multigets
 from weir_lab.report.sections.claims import asked, rules
-from weir_lab.report.sections.claims.asked import Asked, Compared, _spread_text
+from weir_lab.report.sections.claims.asked import Asked, Compared, _either_way_text, _spread_text
 from weir_lab.report.sections.claims.confirming import Weighed, _links_text
 from weir_lab.report.sections.claims.contrasts import AtMaximum, Pair, by_own_runs, level_against_one, within_percent
 from weir_lab.report.sections.claims.family import _level
@@ -109,6 +109,23 @@ def test_a_mean_over_pairs_says_how_far_these_lie_apart() -> None:
     # The means of runs, not the change with the blocks taken out that stands before.
     assert said == "; over these pairs plain means change by −1.91 to +63.0 %, by more than 5 % in 1 of them"
     assert not _spread_text(Compared(found.estimate, pairs[:1], 0), lambda run: run.throughput, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("percent", "error", "said"),
+    [
+        (-0.15, 0.13, ", less than 0.5 % either way"),
+        (-0.23, 1.2, ", less than 5 % either way"),
+        (-3.3, 1.5, ""),
+        (-0.7, 0.2, ""),
+        (0.7, 0.2, ""),
+        (0.0, 900.0, ""),
+    ],
+)
+def test_an_open_direction_of_a_small_change_is_said_to_be_small(percent: float, error: float, said: str) -> None:
+    """“Cannot tell” alone stood beside −0.15 % (−0.43 to +0.14): no gain that anybody could use is left in that."""
+    found = Estimate(math.log1p(percent / 100.0), error / 100.0, 40.0)
+    assert _either_way_text(found, 0.05) == said
 
 
 def test_a_step_that_goes_against_the_whole_is_named_with_its_interval_and_in_the_summary(

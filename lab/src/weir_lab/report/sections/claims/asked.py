@@ -48,6 +48,8 @@ __all__ = [
     "response_of",
 ]
 
+# Percent. Up to the last of them sets call throughput the same.
+_LITTLE = (0.5, 1.0, 2.0, 5.0)
 HOLDS, NOT, CANNOT_TELL, NO_DATA = "holds", "does not hold", "cannot tell", "no data"
 TOO_FEW = "two levels with two runs each are needed"
 THE_OTHER_WAY = "; within it, the other way: "
@@ -93,6 +95,17 @@ def change_text(found: Estimate, alpha: float) -> str:
     low, high = Within(found).interval(alpha)
     middle, first, last = (signed_percent(100.0 * math.expm1(min(one, 700.0))) for one in (found.value, low, high))
     return f"{middle} % ({first} to {last})"
+
+
+def _either_way_text(found: Estimate, alpha: float) -> str:
+    """That a change whose direction is open is little in either; empty where the direction is known, or it may be much.
+
+    >>> _either_way_text(Estimate(-0.0015, 0.0013, 40.0), 0.05), _either_way_text(Estimate(0.01, 0.03, 40.0), 0.05)
+    (', less than 0.5 % either way', '')
+    """
+    low, high = (100.0 * math.expm1(min(one, 700.0)) for one in Within(found).interval(alpha))
+    bound = next((one for one in _LITTLE if max(-low, high) < one), None)
+    return "" if bound is None or low > 0.0 or high < 0.0 else f", less than {bound:g} % either way"
 
 
 def levels_of(claim: Ruled, cells: Sequence[CellReadings]) -> list[float]:
@@ -211,8 +224,8 @@ def one_sided(
         return Asked(
             (question,),
             lambda alpha: (
-                f"{name(claim)} changes by {change_text(estimate, alpha)} ({pairs_text(claim, found)})"
-                f"{_spread_text(found, value(claim), task.margins.maximum)}"
+                f"{name(claim)} changes by {change_text(estimate, alpha)}{'' if percent else _either_way_text(estimate, alpha)} "
+                f"({pairs_text(claim, found)}){_spread_text(found, value(claim), task.margins.maximum)}"
                 f"{_steps_text(claim, task, cells, levels, value(claim), found, alpha)}{limits}"
             ),
             fewest([cell for pair in pairs for cell in (pair.base, pair.other)]),
