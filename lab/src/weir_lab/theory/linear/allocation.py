@@ -7,7 +7,7 @@ anchors stand in nearly all blocks, so that blocks are connected and their effec
 
 All cells lend each other their spread (one error, pooled), and intervals are those at one speed of the machine (`Fit.level_here`). So the
 choice depends on the counts of runs and on the pooled error, not on the values of single cells: intervals cover nearly as if the numbers
-of runs had been fixed. Where spreads of cells may differ, verdicts may judge a cell by its own runs alone. So there the wider of two
+of runs had been fixed. Where spreads of cells may differ, verdicts judge a cell by its own runs, too. So there the wider of two
 half-widths counts: that of the pooled error, and that of the cell's own (docs/measure/method.md has the shares of intervals that hold).
 """
 

@@ -232,9 +232,12 @@ class LogModel:
     def level(self, cell: Hashable, level: float = 0.95) -> Interval:
         """Mean of a cell's runs, with an interval for this cell alone: the mean times and divided by one factor.
 
-        Blocks count as a random sample, because another study meets others. With unequal spreads only the cell's own runs count.
+        Blocks count as a random sample, because another study meets others. With unequal spreads the larger error of two, as nights go by:
+        that of all cells, and that of the cell's own runs, which may lie close by chance.
         """
-        estimate = self.fit.level(cell) if self.spread.equal else self.fit.level_by_cell(cell)
+        estimate = self.fit.level(cell)
+        if not self.spread.equal:
+            estimate = max(estimate, self.fit.level_by_cell(cell), key=lambda one: _reach(one, level))
         return _interval(self.values[cell], estimate, level)
 
     def mean_here(self, cell: Hashable) -> float:
