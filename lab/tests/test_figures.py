@@ -27,6 +27,7 @@ from weir_lab.report.page.charts import (
     Panel,
     _log_ticks,
     draw,
+    legend_of,
     shared_reaches,
 )
 from weir_lab.report.page.data import data_files, figure_csv
@@ -291,14 +292,64 @@ def test_every_entry_of_the_legend_hides_its_series() -> None:
     dotted = Panel("law", Axis("Clients"), Axis("X"), (*lines(), *lines("dotted")))
     html = figure_html(figure(dotted, bars), 1)
     boxes = re.findall(r'<label><input type="checkbox" class="k(\d+)" checked>.*?</svg>(.*?)</label>', html)
-    assert [name for _, name in boxes] == ["direct", "through, the &lt;proxy&gt;", "queue", "send"]
-    drawn = re.findall(r'class="(?:f c\d )?y(\d+)"', html)
-    assert set(drawn) == {number for number, _ in boxes}
-    assert drawn.count("0") == 2  # the dotted line goes with the line of its look
+    names = ["direct", "through, the &lt;proxy&gt;"]
+    assert [name for _, name in boxes] == [*names, *names, "queue", "send"]
+    drawn = re.findall(r'class="(?:f c\d )?y(\d+(?: y\d+)?)"', html)
+    # A dotted line goes with the line of its look, and has an entry of its own.
+    assert sorted(drawn) == ["0", "0 y2", "1", "1 y3", "4", "5"]
     page = html_page(report_of(figure()))
     hidden = re.findall(r"figure:has\(\.k(\d+):not\(:checked\)\) \.y(\d+)", page)
     assert {number for number, _ in boxes} <= {one for one, other in hidden if one == other}
     assert "<script" not in page
+
+
+def test_dotted_lines_of_one_name_are_one_entry_of_the_legend_in_no_colour_of_a_series() -> None:
+    """N / R was drawn beside every series, and a caption some figures above said what dotted lines are."""
+    law = tuple(replace(line, name="N / R", kind="dotted") for line in lines())
+    panel = Panel("reads", Axis("Clients"), Axis("X"), (*lines(), *law))
+    legend = legend_of([panel, panel])
+    assert list(legend) == [("direct", "line"), ("through, the <proxy>", "line"), ("N / R", "dotted")]
+    assert legend["N / R", "dotted"].colour not in {look.colour for look in LOOKS}
+    assert re.findall(r'class="(y\d+ y\d+)"', draw(panel, "reads")) == ["y0 y2", "y1 y2"]
+    alone = Panel("reads", Axis("Clients"), Axis("X"), (lines()[0], law[0]))
+    assert legend_of([alone])["N / R", "dotted"] == LOOKS[0]
+    assert re.findall(r"</svg>([^<]*)</label>", figure_html(figure(alone), 1)) == ["direct", "N / R"]
+    # So are bands: the legend had a blue one, and those of SET are red.
+    bands = [Panel("", Axis("R"), Axis("Time"), (replace(line, name="25 to 75 %", kind="band"),)) for line in lines()]
+    assert legend_of(bands) == {("25 to 75 %", "band"): legend["N / R", "dotted"]}
+
+
+def test_a_legend_has_the_stages_that_can_be_seen_and_no_other() -> None:
+    """The legend had seven stages, and bars had two colours: dispatch takes a microsecond of 600 ms."""
+    parts = {name: LOOKS[place] for place, name in enumerate(("read", "queue", "backend"))}
+
+    def panel(*values: float) -> Panel:
+        bars = (Bar("8 workers", tuple(zip(parts, values, strict=True))), Bar("none", (("read", 0.0),)))
+        return Panel("stages", Axis(""), Axis("Time (ms)"), bars=bars, parts=parts)
+
+    def named(*panels: Panel) -> list[str]:
+        return re.findall(r"</svg>([^<]*)</label>", figure_html(figure(*panels), 1))
+
+    assert named(panel(0.001, 90.0, 510.0)) == ["queue", "backend"]
+    assert named(panel(0.001, 90.0, 510.0), panel(2.0, 3.0, 4.0)) == ["read", "queue", "backend"]
+    assert named(panel(0.0, 0.0, 510.0)) == ["backend"], "one that is left of several is named, too"
+    lone = Panel("", Axis("Time"), Axis("Share (%)"), bars=(Bar("1", (("share", 1.0),)),), parts={"share": LOOKS[0]})
+    assert named(lone) == []
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("blocks", [2, 5, 12])
+def test_dots_of_single_runs_stand_inside_of_the_axes(blocks: int, *, log: bool) -> None:
+    """At the fewest clients half of them stood left of the axis, among its numbers."""
+    runs = tuple((place, 10.0 + place) for place in range(blocks))
+    panel = Panel(
+        "reads", Axis("Clients", log=log), Axis("X"), (Line("a", (mark(6, runs), mark(384, runs)), LOOKS[0]),)
+    )
+    for width in (360.0, 720.0):
+        drawn = draw(panel, "reads", width)
+        (left,) = re.findall(r'<path class="a" d="M([\d.]+) ', drawn)
+        xs = [x for block in runs_of(drawn)[0] for x, _ in block]
+        assert float(left) + 2.0 <= min(xs) < max(xs) <= width - 14.0 - 2.0
 
 
 def test_the_data_of_a_figure_is_in_the_page() -> None:
@@ -404,4 +455,6 @@ def test_a_logarithmic_axis_of_less_than_a_decade_has_ticks_to_read_a_value_by()
     """The CPU time of a request, 17 to 42 µs, had a single tick at 20."""
     assert _log_ticks(17.0, 42.0) == [20.0, 30.0, 40.0]
     assert _log_ticks(1.0, 90.0) == [1.0, 2.0, 5.0, 10.0, 20.0, 50.0]
+    # Of 1.4 to 750 ms 250, 500 and 750 had a tick, and nothing below.
+    assert _log_ticks(1.4, 750.0) == [2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0]
     assert _log_ticks(1.0, 9000.0) == [1.0, 10.0, 100.0, 1000.0]

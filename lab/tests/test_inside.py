@@ -179,7 +179,7 @@ def test_that_no_part_is_shown_to_change_is_said() -> None:
     ]
     (said,) = queued.parts_points(many)
     assert said.lead == (
-        "The largest changes that are shown in a part of a request's time: a GET, S = 5, in stage queue +0.120 ms; a SET, S = 7, in stage "
+        "Largest changes shown in a part of a request's time: a GET, S = 5, in stage queue +0.120 ms; a SET, S = 7, in stage "
         "queue +0.180 ms."
     )
     assert said.rest.startswith(
@@ -285,8 +285,9 @@ def test_a_page_of_two_studies_says_that_their_proxies_have_other_quotas() -> No
 
     rows = [["client", {"value": 2.0}], ["proxy", {"value": 0.45}], ["proxy", {"value": 0.9}], ["proxy", "–"]]
     table = {"columns": ["Tier", "Study: CPUs"], "rows": rows}
-    system = Part("system", "The system", "", "", (), (), {}, {"system-machines": table})
-    assert _proxy_cpus(system) == 0.9
+    for head in ("Study: CPUs", "Study (assumed): CPUs"):
+        named = {"system-machines": {**table, "columns": ["Tier", head]}}
+        assert _proxy_cpus(Part("system", "The system", "", "", (), (), {}, named)) == 0.9
     assert _proxy_cpus(None) is None
     row = {
         "columns": ["X (requests/s)", "X at the study's speed (requests/s)"],

@@ -422,6 +422,12 @@ def test_a_long_row_of_stations_goes_on_below_and_stays_in_the_picture() -> None
     assert max(float(x) for x, _ in places) <= 720.0 - 96.0
     assert drawn.count(">0.5<") == 7
     assert 'aria-label="eight stations"' in drawn
+    # Behind the widest frame “to the clients” touched its edge.
+    held = [replace(box, inside=place > 3, frame=place == 3) for place, box in enumerate(boxes)]
+    framed = draw_diagram(diagram_of("eight", tuple(held)), "eight stations")
+    (x, width) = map(float, re.findall(r'<rect class="g" x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', framed)[0])
+    (end, said) = re.findall(r'<text class="x" x="([\d.]+)" y="[\d.]+" text-anchor="end">([^<]+)<', framed)[0]
+    assert x + width + 8.0 < float(end) - 6.2 * len(said) < float(end) < 720.0
     with pytest.raises(ValueError, match="no station has a queue"):
         diagram_of("none", (Box("clients", ("delay",)),))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
@@ -130,12 +131,22 @@ def test_the_section_says_what_the_study_files_and_the_testbed_say(tmp_path: Pat
     assert _copies_text({"one": _placed("modulo", 3)}).startswith(" By the placement modulo a key's first server")
     assert _copies_text({"one": _placed("modulo", 1)}) == _copies_text({"one": _placed("ring", 3)}) == ""
     assumed: Any = SimpleNamespace(study=SimpleNamespace(assumed=["topology.links"]))
-    assert _assumed_links({"one": assumed}).startswith(" It measured no links")
+    assert _assumed_links({"one": assumed}) == " It measured no links."
     assert _assumed_links({one.file: one for one in sweeps}) == ""
     layouts = {row[0]: row for row in tables["system-layouts"].rows}
     assert layouts["t-direct"][3:6] == ("–", "–", "–")
     assert layouts["t-full"][4:6] == ("pool", "8 to 64")
     machines = {(row[0], row[-1]): row for row in tables["system-machines"].rows}
+    heads = ("Study: link (Mbit/s)", "Study: delay (ms)", "Study: CPUs")
+    assert tables["system-machines"].columns[4:7] == heads
+    # Rates that the page had chosen stood under “Study: link (Mbit/s)”.
+    unmeasured = replace(
+        sweeps[1], study=sweeps[1].study.model_copy(update={"assumed": ["topology.links", "topology.cpu"]})
+    )
+    section = system_section([sweeps[0], unmeasured])
+    assert section is not None
+    (found,) = (one for one in section.blocks if isinstance(one, Table) and one.name == "system-machines")
+    assert found.columns[4:7] == tuple(one.replace("Study", "Study (assumed)") for one in heads)
     assert machines["server", "all"][1] == machines["server", "all"][4]
     assert [row[1] for row in tables["system-stamps"].rows] == list(STAMPS)
     assert system_section([]) is None

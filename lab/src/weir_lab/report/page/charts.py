@@ -50,8 +50,12 @@ _NAMES_APART = 4.0
 _STEPS = (2, 5, 10, 20, 50, 100)
 # Dots of the runs behind a mean stand in the order of their blocks, this far apart, and never wider than this in all.
 _DOTS_APART, _DOTS_WIDTH = 6.0, 30.0
+# Half of a dot, and half of the line beside it.
+_DOTS_REACH = 3.0
 # More bars than this are not named one by one.
 _BARS_NAMED_MAX = 16
+# A part of a bar that is lower than this share of the axis is hidden by its own rim, which has the colour of the paper.
+_PART_SEEN_MIN = 0.008
 # More runs than this have an interval, dots and rows in the data of the figure, and the caption says how many there are.
 _RUNS_LISTED_MAX = 2
 
@@ -77,6 +81,8 @@ class Look:
 
 
 _MARKERS = "osD^vPX*"
+# Of what belongs to several series.
+_ANY = Look("cp")
 # Series in order: colour, marker and dash change together, so that none is needed alone.
 LOOKS = tuple(Look(f"c{n}", _MARKERS[n % 8], DASHES[n % 4]) for n in range(8))
 
@@ -97,7 +103,8 @@ class Mark:
 class Line:
     """A series, by kind: ``line`` has marks and bars, ``plain`` and ``dotted`` no marks, ``points`` (hollow) and ``dots`` no line.
 
-    A ``level`` crosses the panel, and a ``band`` fills what lies between the ends of its marks.
+    What is ``dotted`` belongs to the line of its look, and is hidden with it. A ``level`` crosses the panel, and a ``band`` fills what lies
+    between the ends of its marks.
     """
 
     name: str
@@ -147,16 +154,27 @@ Entry = tuple[str, str]
 
 
 def legend_of(panels: Sequence[Panel]) -> dict[Entry, Look]:
-    """Every entry of a legend over all panels, in its order; what is dotted belongs to the line of its look."""
+    """Every entry of a legend over all panels, in its order: what can be seen. Dotted lines and bands of several colours have none."""
     found: dict[Entry, Look] = {}
     for panel in panels:
         for line in panel.lines:
-            if line.kind != "dotted":
-                found.setdefault((line.name, line.kind), line.look)
+            entry = (line.name, line.kind)
+            several = line.kind in ("dotted", "band") and found.get(entry, line.look) != line.look
+            found[entry] = _ANY if several else found.get(entry, line.look)
+    seen = {name for panel in panels for name in _seen_parts(panel)}
+    for panel in panels:
         for name, look in panel.parts.items():
-            if any(name == part for bar in panel.bars for part, _ in bar.parts):
+            if name in seen:
                 found.setdefault((name, "part"), look)
     return found
+
+
+def _seen_parts(panel: Panel) -> set[str]:
+    """Names of the parts that some bar of the panel shows; stages of a proxy differ by a factor of a thousand."""
+    if not any(bar.parts for bar in panel.bars):
+        return set()
+    least = _PART_SEEN_MIN * _reach_y(panel)[1]
+    return {name for bar in panel.bars for name, value in bar.parts if value >= least}
 
 
 def shared_reaches(panels: Sequence[Panel]) -> list[tuple[float, float] | None]:
@@ -262,7 +280,8 @@ class _Inside:
     ) -> None:
         self.panel, self.width, self.height = panel, width, height
         self.places = {entry: place for place, entry in enumerate(legend)}
-        self.by_look = {look: place for place, look in reversed(list(enumerate(legend.values())))}
+        solid = [(look, place) for place, ((_, kind), look) in enumerate(legend.items()) if kind != "dotted"]
+        self.by_look = dict(reversed(solid))
         self.blocks = sorted({block for line in panel.lines for mark in line.marks for block, _ in mark.runs})
         self.x_low, self.x_high = self._reach_x()
         self.y_low, self.y_high, self.y_ticks = _reach_y(panel) if reach is None else _ticked(panel.y, *reach)
@@ -304,12 +323,14 @@ class _Inside:
 
     def lines(self) -> str:
         below = sorted(self.panel.lines, key=lambda line: line.kind != "band")
-        return "".join(f'<g class="y{self._place(line)}">{self._runs(line)}{self._line(line)}</g>' for line in below)
+        return "".join(f'<g class="{self._places(line)}">{self._runs(line)}{self._line(line)}</g>' for line in below)
 
-    def _place(self, line: Line) -> int:
-        """Of its entry in the legend."""
-        found = self.places.get((line.name, line.kind))
-        return found if found is not None else self.by_look.get(line.look, len(self.places))
+    def _places(self, line: Line) -> str:
+        """Classes by the entries of the legend that hide it: its own, and of what is dotted that of the line it belongs to."""
+        own = self.places.get((line.name, line.kind))
+        line_of = self.by_look.get(line.look) if own is None or line.kind == "dotted" else None
+        known = [place for place in (line_of, own) if place is not None]
+        return " ".join(f"y{place}" for place in known or [len(self.places)])
 
     def _runs(self, line: Line) -> str:
         """Every run behind its mean, blocks from left to right.
@@ -319,7 +340,7 @@ class _Inside:
         """
         if line.kind not in ("line", "points"):
             return ""
-        apart = min(_DOTS_APART, _DOTS_WIDTH / max(1, len(self.blocks)))
+        apart = self._apart()
         places: dict[int, list[tuple[float, float]]] = {}
         for mark in sorted(line.marks, key=lambda mark: mark.x):
             for block, value in mark.runs:
@@ -332,6 +353,10 @@ class _Inside:
             for kind, path in (("r", joined), ("o", alone))
             if path
         )
+
+    def _apart(self) -> float:
+        """How far the dots of two blocks stand from each other."""
+        return min(_DOTS_APART, _DOTS_WIDTH / max(1, len(self.blocks)))
 
     def bars(self) -> str:
         slot = (self.width - self.left - _RIGHT) / len(self.panel.bars)
@@ -455,10 +480,13 @@ class _Inside:
             return -0.5, len(axis.names) - 0.5
         values = [mark.x for line in self.panel.lines if line.kind != "level" for mark in line.marks] + list(axis.ticks)
         low, high = min(values), max(values)
+        # Dots of single runs beside the first and the last mean stay inside of the axes.
+        beside = (_DOTS_REACH + self._apart() * max(0, len(self.blocks) - 1) / 2) / (self.width - _LEFT - _RIGHT)
+        room = beside / (1.0 - 2.0 * beside) if self.blocks else 0.0
         if axis.log:
-            span = (high / low) ** 0.04 if high > low else 1.5
+            span = (high / low) ** max(0.04, room) if high > low else 1.5
             return low / span, high * span
-        pad = 0.03 * (high - low) or 1.0
+        pad = max(0.03, room) * (high - low) or 1.0
         return low - pad, high + pad
 
 
@@ -519,10 +547,13 @@ _LOG_TICKS_MIN = 3
 
 def _log_ticks(low: float, high: float) -> list[float]:
     decades = math.log10(high / low)
-    factors = (1.0, 2.0, 5.0) if decades < 2.5 else (1.0,)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    ticks = [factor * 10.0**power for power in powers for factor in factors]
-    inside = [tick for tick in ticks if low <= tick <= high]
+    inside: list[float] = []
+    # Two and a half decades can have two powers of ten alone.
+    for factors in ((1.0,),) * (decades >= 2.5) + ((1.0, 2.0, 5.0),):
+        if len(inside) < _LOG_TICKS_MIN:
+            ticks = [factor * 10.0**power for power in powers for factor in factors]
+            inside = [tick for tick in ticks if low <= tick <= high]
     if len(inside) < _LOG_TICKS_MIN:
         # Of less than a decade these are too few to read a value by.
         inside = [tick for tick in _nice(low, high, 4) if low <= tick <= high]

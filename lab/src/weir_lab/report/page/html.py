@@ -454,8 +454,9 @@ def _drawing(panel: Diagram | System, figure: Figure) -> str:
 def _legend(figure: Figure) -> str:
     """One entry per name and look over all panels, each with a box that hides what it stands for; boxes for the single runs."""
     seen = legend_of(figure.panels)
+    stacked = any(len(bar.parts) > 1 for panel in figure.panels for bar in panel.bars)
     boxes = []
-    if len(seen) > 1 or next(iter(seen))[1] not in ("line", "part"):
+    if len(seen) > 1 or stacked or any(kind not in ("line", "part") for _, kind in seen):
         boxes = [
             f'<label><input type="checkbox" class="k{place}" checked>{swatch(look, kind)}{escape(name)}</label>'
             for place, ((name, kind), look) in enumerate(seen.items())

@@ -161,13 +161,13 @@ def _over_words(lines: Sequence[Series]) -> str:
 
 
 def _throughput(task: Task, lines: Sequence[Series]) -> Figure | None:
-    panels, above, bounds, one_for_all = [], list[str](), list[str](), list[str]()
+    panels, above, one_for_all = [], list[str](), list[str]()
     for workload, group in by_workload(lines).items():
         drawn = [line_over(one, throughput_of) for one in group]
         # The law from the measured response times: N / R.
         drawn += [
             Line(
-                "N / R, interactive law",
+                "N / R (interactive law)",
                 tuple(
                     Mark(
                         one.x(cell),
@@ -186,11 +186,8 @@ def _throughput(task: Task, lines: Sequence[Series]) -> Figure | None:
         at = max((cell for one in asked for cell in one.cells), key=lambda cell: cell.mean_throughput)
         bound, largest = tightest_of(at, group[0].sweep.study.topology.built_links), at.mean_throughput
         if task.first.links_built and bound.requests_per_s > _BOUND_SHOWN_MAX * largest:
-            above.append(
-                f"{workload}: the {bound.tier} would carry {rate(bound.requests_per_s)} requests/s, far above what is drawn"
-            )
+            above.append(f"the {bound.tier} would carry {rate(bound.requests_per_s)} requests/s ({workload})")
         elif task.first.links_built:
-            bounds.append(f"{bound.tier} ({workload})")
             drawn.append(Line("what the tightest links carry", (Mark(left, bound.requests_per_s),), BOUND, "level"))
         if task.first.links_built:
             theirs = printed_lines(task, group)
@@ -199,17 +196,11 @@ def _throughput(task: Task, lines: Sequence[Series]) -> Figure | None:
                 one_for_all.append(workload)
         panels.append(Panel(workload, _axis(group), Axis(_RATE), tuple(drawn)))
     cells = [cell for one in lines for cell in one.cells]
-    text = (
-        method(cells)
-        + " Dotted: N / R from the measured response times; where it leaves the line, clients or time are lost."
-        + alike_text(lines, throughput_of)
-    )
+    text = method(cells) + " Where N / R leaves its line, clients or time are lost." + alike_text(lines, throughput_of)
     if one_for_all:
         text += f" The study printed one maximum for all series of {' and of '.join(one_for_all)}."
-    if bounds:
-        text += f" Tightest links: {', '.join(bounds)}."
     if above:
-        text += f" {'; '.join(above).capitalize()}."
+        text += f" Not drawn: {'; '.join(above)}."
     return figure(task, "throughput", f"Throughput {_over_words(lines)}", panels, text)
 
 
@@ -219,7 +210,7 @@ def _response(task: Task, lines: Sequence[Series]) -> Figure | None:
         drawn = [line_over(one, response_of, 1e3) for one in group]
         drawn += [
             Line(
-                "N / X, interactive law",
+                "N / X (interactive law)",
                 tuple(
                     Mark(
                         one.x(cell),
@@ -236,7 +227,7 @@ def _response(task: Task, lines: Sequence[Series]) -> Figure | None:
         # Where each level of clients is a multiple of the one before, times are multiples, too.
         panels.append(Panel(workload, x, Axis(_TIME, log=x.log), tuple(drawn)))
     cells = [cell for one in lines for cell in one.cells]
-    text = f"{method(cells)} Dotted: N / X.{alike_text(lines, response_of)}"
+    text = f"{method(cells)}{alike_text(lines, response_of)}"
     return figure(task, "response", f"Mean response time {_over_words(lines)}", panels, text)
 
 
@@ -303,7 +294,7 @@ def _proxy_side(task: Task, lines: Sequence[Series]) -> Figure | None:
     cells = [cell for one in lines for cell in one.cells]
     text = (
         method(cells)
-        + " Dotted: at the clients; the distance is network, load generator and bytes that no stamp saw yet."
+        + " What a request takes longer at the clients is network, load generator and bytes that no stamp saw yet."
     )
     return figure(task, "proxy", "Throughput and response time at the proxy", panels, text)
 

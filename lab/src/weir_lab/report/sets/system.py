@@ -91,8 +91,8 @@ def system_section(
     figure = Figure(
         f"{SYSTEM}-drawing",
         "The system" + (" with the most machines" if len(loaded) > 1 else ""),
-        f"As built for {shown.file.removesuffix('.toml')}: what the machines of a tier send at most together, and how long a packet is on "
-        "its way to one of them. Numbers in circles are the stamps of a request; between each two lies a stage.",
+        f"As built for {shown.file.removesuffix('.toml')}: what the machines of a tier send at most together, and a packet's delay on the "
+        f"way to one of them. Circles: the stamps of a request; between each two lies a stage.{_unmeasured(loaded)}",
         (system,),
     )
     named = {one.file.removesuffix(".toml"): one for one in loaded}
@@ -106,6 +106,8 @@ def system_section(
         *([_built(built)] if built else []),
         _words(),
     ]
+    # The drawing has what is wanted in passing.
+    blocks = [replace(one, folded=True) if isinstance(one, Table) else one for one in blocks]
     return Section(SYSTEM, "The system", "", "", blocks=tuple(blocks), lacks=tuple(one.text for one in lacks))
 
 
@@ -302,7 +304,8 @@ def _machines(sweeps: Mapping[str, SweepReadings]) -> Table:
         f"not name are chosen: only tiers that are to limit can use them up.{_assumed_links(sweeps)}",
         (
             *("Tier", "Link (Mbit/s)", "Delay (ms)", "CPUs"),
-            *("Study: link (Mbit/s)", "Study: delay (ms)", "Study: CPUs", "Speed", "Sweeps"),
+            *(f"{_whose(sweeps, 'links')}: {one}" for one in ("link (Mbit/s)", "delay (ms)")),
+            *(f"{_whose(sweeps, 'cpu')}: CPUs", "Speed", "Sweeps"),
         ),
         tuple(
             (*row, _sweeps_text(names, [one for other, own in found.items() if other[0] == row[0] for one in own]))
@@ -323,10 +326,22 @@ def _sweeps_text(names: Sequence[str], every: Sequence[str]) -> str:
     return f"all but {', '.join(missing)}" if len(missing) + 1 < len(names) else ", ".join(names)
 
 
+def _whose(sweeps: Mapping[str, SweepReadings], part: str) -> str:
+    """How the head of a column begins: nobody is to take what is assumed for what the study measured."""
+    assumed = any(f"topology.{part}" in one.study.assumed for one in sweeps.values())
+    return "Study (assumed)" if assumed else "Study"
+
+
+def _unmeasured(sweeps: Sequence[SweepReadings]) -> str:
+    """The same beside the drawing, which stands open where the table does not."""
+    assumed = any("topology.links" in one.study.assumed for one in sweeps)
+    return " The study measured no links: their rates and delays are assumed." if assumed else ""
+
+
 def _assumed_links(sweeps: Mapping[str, SweepReadings]) -> str:
-    """That the rates in the study's own columns are not of its own machines."""
+    """That rates and delays are not those of the study's own machines."""
     assumed = any("topology.links" in one.study.assumed for one in sweeps.values())
-    return " It measured no links: rates and delays in its columns are assumed." if assumed else ""
+    return " It measured no links." if assumed else ""
 
 
 def _machine_row(sweep: SweepReadings, tier: str) -> tuple[Entry, ...]:

@@ -174,5 +174,5 @@ def _back(right: float, y: float) -> str:
     """Behind the last box: requests go round."""
     return (
         f'<path class="a" d="M{right:g} {y:g}h14m-4 -3l4 3l-4 3"/>'
-        f'<text class="x" x="{min(_WIDTH - 4, right + 96):g}" y="{y + 18:g}" text-anchor="end">to the clients</text>'
+        f'<text class="x" x="{min(_WIDTH - 4, right + 76):g}" y="{y + 18:g}" text-anchor="end">to clients</text>'
     )

@@ -217,8 +217,11 @@ def _whole(path: Path, pages: Path, twin: Mapping[str, Any]) -> Whole:
 
 def _proxy_cpus(system: Part | None) -> float | None:
     """The most that a row of the table of machines gives a proxy."""
-    rows = system.rows("machines", ("Tier", "Study: CPUs")) if system is not None else []
-    found = [float(cpus["value"]) for tier, cpus in rows if tier == "proxy" and isinstance(cpus, dict)]
+    heads = ("Tier", "Study: CPUs", "Study (assumed): CPUs")
+    rows = system.rows("machines", heads) if system is not None else []
+    found = [
+        float(cpus["value"]) for tier, *both in rows for cpus in both if tier == "proxy" and isinstance(cpus, dict)
+    ]
     return max(found, default=None)
 
 
