@@ -64,6 +64,7 @@ def test_a_tier_above_seventy_percent_that_is_not_to_limit_is_named(tmp_path: Pa
         ("client", "ABOVE"), ("proxy", "limits, as in the study"), ("server", "below"),
     }  # fmt: skip
     assert not table.folded
+    assert not any("every tier that should not limit" in one for one in report.details)
     run = read_run(next((tmp_path / "root" / "t-full" / "runs").glob("*-r1")))
     shares = quota_shares(run)
     assert shares == pytest.approx({"client": 0.8, "proxy": 0.952, "server": 0.5}, abs=0.01)
@@ -82,7 +83,7 @@ def test_a_tier_that_may_limit_and_has_room_is_not_said_to_limit(tmp_path: Path)
 
 def test_where_every_tier_keeps_below_the_page_says_so_and_without_quotas_nothing(tmp_path: Path) -> None:
     report = made(tmp_path / "wide", 'all = ["proxy"]', {**QUOTAS, "client-0": 0.5})
-    assert any("every tier that should not limit used at most 70 %" in one for one in report.limits)
+    assert any("every tier that should not limit used at most 70 %" in one for one in report.details)
     assert not any("no finding of its own" in one for one in report.limits)
     # S3 and S5 named workers, and here links limit: quotas were not chosen so that the same limits.
     report = made(tmp_path / "room", "all = []", {**QUOTAS, "client-0": 0.5, "proxy-0": 0.8})

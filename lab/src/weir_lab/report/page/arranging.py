@@ -16,7 +16,20 @@ if TYPE_CHECKING:
 
     from weir_lab.report.page.blocks import Block, Entry, Report
 
-__all__ = ["ERRORS", "FIGURES_OPEN_MAX", "WHY", "WORDS", "Arranged", "arrange", "gathered", "ordered"]
+__all__ = [
+    "ERRORS",
+    "FIGURES_OPEN_MAX",
+    "PRINTED",
+    "WHY",
+    "WORDS",
+    "Arranged",
+    "arrange",
+    "behind_figures",
+    "differs_text",
+    "gathered",
+    "ordered",
+    "with_stopped",
+]
 
 ERRORS = "known-errors"
 """The section of what a study printed wrongly, in all of its sections."""
@@ -35,6 +48,13 @@ _FIRST = ("throughput", "stages", "diagram", "errors")
 _RESIDUALS = "-residuals-"
 # By the last part of its name, what stands below the paragraph that says what limits: runs that confirm it, and the CPU time of a request.
 _BELOW_WHY = ("-confirming", "-proxy-cpu", "-proxy-cpu-cells")
+
+# Of these kinds of sections, sentences and figures show what the tables have.
+_DRAWN_KINDS = ("clients", "replication", "writes", "multigets", "trace", "micro")
+# Why the study found otherwise opens with its first sentence, or with two where that has fewer words.
+_WORDS_MIN = 8
+PRINTED = "Printed X"
+"""The column of what a study printed, beside what is reached."""
 
 
 @dataclass(frozen=True)
@@ -153,3 +173,31 @@ def _chosen(section: str, figures: Sequence[Figure]) -> list[Block]:
     named = {one.name: one for one in figures}
     first = [named[name] for name in (f"{section}-{ending}" for ending in _FIRST) if name in named]
     return [*(first or [one for one in figures if _RESIDUALS not in one.name])[:FIGURES_OPEN_MAX]]
+
+
+def behind_figures(blocks: Sequence[Block], kind: str) -> list[Block]:
+    """The same blocks, in which tables open on demand where sentences and figures show what they have.
+
+    What is reached stands open beside what the study printed: no sentence has both.
+    """
+    drawn = kind in _DRAWN_KINDS
+    return [
+        replace(one, folded=True) if drawn and isinstance(one, Table) and PRINTED not in one.columns else one
+        for one in blocks
+    ]
+
+
+def differs_text(study: str, said: str) -> Text:
+    """Why a study found otherwise: its first sentence names what the study held to limit, and its numbers open on demand."""
+    parts = said.split(". ")
+    shown = 1 if len(parts[0].split()) >= _WORDS_MIN else 2
+    first = ". ".join(parts[:shown]).rstrip(".") + "."
+    return Text(f"Why {study} found otherwise, by its own numbers:", (said,), leads=(first,))
+
+
+def with_stopped(blocks: Sequence[Block], said: str) -> list[Block]:
+    """With how many cells are known as well as the study wanted: first, or on demand where all of them are."""
+    known, _, of = said.partition(" of ")
+    if of.startswith(f"{known} "):
+        return [*blocks, Text(said, note=True)]
+    return [Text(said), *blocks] if said else [*blocks]

@@ -227,8 +227,8 @@ def _shares(
     blocked = any(design.read.ss_blocks is not None for _, design, _ in every)
     return Table(
         f"{task.spec.name}-shares",
-        "Shares of the variation in % that factors and interactions (×) explain. Error: what none explains"
-        f"{'; missing to 100: what blocks of runs have in common' if blocked else ''}. Not significant: not shown to differ from 0 (false "
+        "Shares of the variation in % that factors and interactions (×) explain. Error: explained by none"
+        f"{'; missing to 100: common to blocks of runs' if blocked else ''}. Not significant: not shown to differ from 0 (false "
         f"discovery rate {100 * FALSE_DISCOVERIES:g} %).",
         ("Requests", "Response", *names, "Error", "Not significant"),
         tuple(rows),

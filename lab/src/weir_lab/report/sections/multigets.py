@@ -74,7 +74,7 @@ def build(task: Task) -> list[Block]:
 
 def summary(task: Task) -> str:
     """From which size splitting pays."""
-    return f"{task.spec.title}: {' '.join(_sentences(_modes(task)))}"
+    return f"{task.spec.title}: {_sentences(_modes(task))[0]}"
 
 
 def reading_s(run: Reading) -> float | None:

@@ -16,6 +16,7 @@ from weir_lab.report.common import Task, cell_name, cell_words, design_rows, mar
 from weir_lab.report.numbers.comparing import basis_of
 from weir_lab.report.numbers.readings import SweepReadings, read_cells
 from weir_lab.report.numbers.stations import links_off, note_words
+from weir_lab.report.page.arranging import behind_figures, differs_text, with_stopped
 from weir_lab.report.page.blocks import RUNS, TRUST, Expectation, Report, Section, Text
 from weir_lab.report.sections import (
     clients,
@@ -47,7 +48,7 @@ from weir_lab.report.sets.machines import (
     speed_facts,
     within_text,
 )
-from weir_lab.report.sets.quotas import quota_check, quota_limits
+from weir_lab.report.sets.quotas import quota_check, quota_details, quota_limits
 from weir_lab.report.sets.results import (
     CHANGED,
     again_blocks,
@@ -59,7 +60,7 @@ from weir_lab.report.sets.results import (
     stopped_text,
 )
 from weir_lab.report.sets.system import system_section
-from weir_lab.report.sets.terms import terms_section
+from weir_lab.report.sets.terms import INTERVALS, TWO_RUNS, terms_section
 from weir_lab.theory.units import count_text, number
 
 if TYPE_CHECKING:
@@ -79,11 +80,11 @@ _RESULTS_MAX = 3
 # Whose design a file of ours has.
 _OURS = "Weir"
 _NOT = "does not hold"
+# Of these kinds no line of its own stands in the answer where there are results.
+_BEHIND = ("clients", "models", "micro")
 _VERDICTS = ("holds", _NOT, "cannot tell", "no data")
 # What these sections find stands in no other place of a page's head: not in its answer, and not in the table of what limits.
 _HEAD_KINDS = ("models", "hash")
-# Sentences of why the study found otherwise that a page shows at first.
-_DIFFERS_SHOWN = 2
 # Of conclusions that do not hold this number is named in the summary.
 _NAMED_MAX = 6
 
@@ -182,6 +183,7 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
         limiting=limiting,
         under=f"Pace {pace}, testbed {testbed},",
         limits_title=TRUST,
+        intervals=INTERVALS,
         limits=(
             _made(whole, list(readings.values()), single_text(tasks)),
             *quota_limits(checks, study_set.limiting.get("all", ())),
@@ -189,6 +191,8 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
         ),
         details=(
             *others,
+            *quota_details(checks),
+            TWO_RUNS,
             *_gates_lines(list(readings.values())),
             *machine_details(list(readings.values())),
             *_link_notes(list(readings.values())),
@@ -251,7 +255,7 @@ def _section(
     elif task is not None:
         try:
             kind = _BUILDERS[spec.kind]
-            blocks = with_expected(kind.build(task), task)
+            blocks = with_expected(behind_figures(kind.build(task), spec.kind), task)
             line = kind.summary(task) if kind.summary is not None else ""
             concluded = kind.conclusions(task) if kind.conclusions is not None else {}
         except (ValueError, ReportError) as error:
@@ -260,18 +264,14 @@ def _section(
     if errors is not None:
         blocks.append(errors)
     if spec.differs and blocks:
-        # Its first sentences name what the study held to limit; its numbers open on demand.
-        first = ". ".join(spec.differs.split(". ")[:_DIFFERS_SHOWN]).rstrip(".") + "."
-        title = f"Why {study_set.published} found otherwise, by its own numbers:"
-        blocks.append(Text(title, (spec.differs,), leads=(first,)))
+        blocks.append(differs_text(study_set.published, spec.differs))
     check = quota_check(study_set, task) if task is not None and blocks else None
     if check is not None:
         blocks.append(check.table)
     basis = basis_of([cell for sweep in sweeps for cell in sweep.cells], cell_name) if blocks else ""
     if basis:
         blocks.append(Text("What the intervals rest on", _basis_points(basis), note=True, folded=True))
-    if task is not None and blocks and (stopped := stopped_text(task)):
-        blocks.insert(0, Text(stopped))
+    blocks = with_stopped(blocks, stopped_text(task)) if task is not None and blocks else blocks
     note = _note(sweeps + events)
     if note:
         blocks.insert(0, Text(note, note=True))
@@ -359,7 +359,8 @@ def _judged(
         more = [readings[one.file, False] for one in spec.more if (one.file, False) in readings]
         cost = []
         if task is not None and section.blocks:
-            cost = with_tables([*price.price_blocks(task, earlier), *again_blocks(task, earlier)])
+            blocks_again = [*price.price_blocks(task, earlier), *again_blocks(task, earlier)]
+            cost = behind_figures(with_tables(blocks_again), spec.kind)
         if task is not None:
             earlier.append(task)
         judged.append(
@@ -456,8 +457,8 @@ def _summary(
     kinds = {spec.name: spec.kind for spec in study_set.sections}
     earlier: Counter[str] = Counter()
     rank: dict[str, tuple[int, int]] = {}
-    # Sections over clients have their results in sentences of all of them together.
-    for name in (one for one in kinds if one in lines and not (results and kinds[one] == "clients")):
+    # Sections over clients have their results in sentences of all of them together; models and the cost of a key stand behind these.
+    for name in (one for one in kinds if one in lines and not (results and kinds[one] in _BEHIND)):
         rank[name] = (earlier[kinds[name]], _WEIGHT.index(kinds[name]))
         earlier[kinds[name]] += 1
     findings = [finding for section in sections for finding in section.findings]
@@ -499,7 +500,7 @@ def _not_so(findings: Sequence[Finding]) -> str:
     if not found:
         return ""
     more = f"; and {len(found) - _NAMED_MAX} more" if len(found) > _NAMED_MAX else ""
-    return f"; these do not hold on our data: {'; '.join(f'“{one}”' for one in found[:_NAMED_MAX])}{more}"
+    return f"; these do not hold: {'; '.join(f'“{one}”' for one in found[:_NAMED_MAX])}{more}"
 
 
 def _expected_lines(sections: tuple[Section, ...]) -> tuple[str, ...]:
@@ -539,9 +540,9 @@ def _made(sections: tuple[Section, ...], sweeps: list[SweepReadings], single: st
 
 
 def _shared_text(sweeps: list[SweepReadings]) -> str:
-    """`` (all machines share 2 cores of one computer)``; empty where each may have a computer of its own."""
+    """`` (all machines share 2 cores of one computer)``; empty where the page has said so, or each may have one of its own."""
     own = [one for one in sweeps if one.testbed is not None]
-    if not own or any(one.testbed is None or one.testbed.kind == "hosts" for one in own):
+    if _scale_texts(sweeps) or not own or any(one.testbed is None or one.testbed.kind == "hosts" for one in own):
         return ""
     cores = {run.run.meta.machine.get("cores") for one in own for cell in one.cells for run in cell.runs} - {None}
     return f" (all machines share {cores.pop()} cores of one computer)" if len(cores) == 1 else ""
@@ -579,7 +580,7 @@ def _scale_texts(sweeps: Sequence[SweepReadings]) -> list[str]:
     return [
         f"All machines of a run are on one computer{on}, at {speed:g} of the study's speed"
         f"{f' (those of {whole} at the whole of it)' if whole else ''}: links have {speed:g} of its rates, and delays "
-        f"are {1.0 / speed:.3g} times as long. Rates and times are as measured, unless a table says that they are at the study's speed "
+        f"are {1.0 / speed:.3g} times as long. Rates and times are as measured, unless a table says “at the study's speed” "
         f"(rates divided by {speed:g}, times multiplied by {speed:g})."
     ]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from weir_lab.report.numbers.readings import CellReadings
     from weir_lab.report.page.blocks import Entry
 
-__all__ = ["QuotaCheck", "quota_check", "quota_limits"]
+__all__ = ["QuotaCheck", "quota_check", "quota_details", "quota_limits"]
 
 
 @dataclass(frozen=True)
@@ -80,24 +80,35 @@ def quota_limits(checks: Sequence[QuotaCheck], limiting: Collection[str] = ()) -
         return ()
     if not limiting:
         room = (
-            "CPU quotas give every tier room, whatever limited in an earlier study. What links carry was built, too: that a link limits, "
-            "where one does, follows from what was built, and is no finding of its own."
+            "CPU quotas give every tier room, whatever limited in an earlier study. Links were built, too: that one limits, where one "
+            "does, follows from what was built, and is no finding of its own."
         )
-        return (*([room] if any(check.links for check in checks) else []), *_kept_to(checks))
+        return (*([room] if any(check.links for check in checks) else []), *_above(checks))
     tiers = listed(list(limiting))
     built_in = f"CPU quotas were chosen so that the {tiers} can limit, as in the study: where it does, that is built in, and no finding."
-    return (built_in, *_kept_to(checks))
+    return (built_in, *_above(checks))
 
 
-def _kept_to(checks: Sequence[QuotaCheck]) -> tuple[str, ...]:
-    """Whether tiers that should not limit did not."""
-    high = list(dict.fromkeys(one for check in checks for one in check.high))
+def quota_details(checks: Sequence[QuotaCheck]) -> tuple[str, ...]:
+    """That tiers that should not limit did not; where some did, the head of the page says so, and nothing is here."""
+    if not checks or _high(checks):
+        return ()
     cells = count_text(sum(check.cells for check in checks), "cell")
+    return (
+        f"In the {cells} that conclusions rest on most, every tier that should not limit used at most {100 * USED_MAX:g} % of its CPU "
+        "quota.",
+    )
+
+
+def _high(checks: Sequence[QuotaCheck]) -> list[str]:
+    return list(dict.fromkeys(one for check in checks for one in check.high))
+
+
+def _above(checks: Sequence[QuotaCheck]) -> tuple[str, ...]:
+    """Which tiers that should not limit may have done so; empty where none may."""
+    high = _high(checks)
     if not high:
-        return (
-            f"In the {cells} that conclusions rest on most, every tier that should not limit used at most {100 * USED_MAX:g} % of its CPU "
-            "quota.",
-        )
+        return ()
     shown = ", ".join(high[:4]) + (f" and {len(high) - 4} more" if len(high) > 4 else "")
     return (f"Tiers that are not to limit used more than {100 * USED_MAX:g} % of their CPU quotas: {shown}.",)
 

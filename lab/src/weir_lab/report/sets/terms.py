@@ -16,9 +16,13 @@ from weir_lab.report.page.blocks import Figure, Finding, Report, Section, Table
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["TERMS", "terms_section"]
+__all__ = ["INTERVALS", "TERMS", "TWO_RUNS", "terms_section"]
 
 TERMS = "terms"
+INTERVALS = "Intervals are 95 % intervals over runs, t on logarithms, unless a caption says otherwise."
+"""At the head of a page."""
+TWO_RUNS = "Two runs stand in place of an interval where nothing else tells how far runs differ."
+"""Among its details."""
 _TERMS = (
     (
         "S1 to S5",

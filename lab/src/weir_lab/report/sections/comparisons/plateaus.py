@@ -16,6 +16,7 @@ from weir_lab.report.common import by_workload, level_value, series_of
 from weir_lab.report.numbers.comparing import response_of, throughput_of
 from weir_lab.report.numbers.maxima import listed
 from weir_lab.report.numbers.stations import bottleneck, tightest_of, usages
+from weir_lab.report.page.arranging import PRINTED
 from weir_lab.report.page.blocks import Table, Value
 from weir_lab.report.sections.comparisons.drawn import printed_of
 from weir_lab.report.sections.comparisons.maxima import against_printed, maximum_over
@@ -153,7 +154,7 @@ def reached_table(task: Task) -> Table | None:
         (
             *("Workload", "Series", "Clients", "X (requests/s)", "R there (ms)", "Limits"),
             *(("X at the study's speed (requests/s)",) if scaled else ()),
-            *(("Printed X", "Ours against it (%)") if printed else ()),
+            *((PRINTED, "Ours against it (%)") if printed else ()),
         ),
         tuple(kept),
     )

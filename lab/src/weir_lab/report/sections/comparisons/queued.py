@@ -261,7 +261,7 @@ def parts_points(parts: Sequence[Part]) -> list[Point]:
         f"a {operation}, {words}, {one.name} {Value(one.added_ms, signed=True).text} ms"
         for operation, (words, one) in largest.items()
     ]
-    return [Point(f"The largest changes that are shown in a part of a request's time: {'; '.join(most)}.", all_)]
+    return [Point(f"Largest changes shown in a part of a request's time: {'; '.join(most)}.", all_)]
 
 
 def _named(parts: Sequence[Part]) -> list[Part]:

@@ -38,9 +38,8 @@ _ORDER = (
 
 
 _TEXT = (
-    "From the fitted networks. Box: number of devices × servers m of each, demand D = V S, share of time in use (also the bar); strokes "
-    "before it: its queue. Number at an arrow: visits of a request to one of the devices. Frame: what a request holds its worker or reader "
-    "for."
+    "As fitted. Box: devices × servers m of each, demand D = V S, share of time in use (also the bar); strokes: its queue. At an arrow: "
+    "visits of a request to one of the devices. Frame: what a request holds its worker or reader for."
 )
 
 

@@ -272,7 +272,7 @@ def layouts_table(task: Task, fits: Sequence[LayoutFit], as_measured: Sequence[L
     (levels, kind), margins = _fitted_to(fits), task.margins
     return Table(
         f"{task.spec.name}-layouts",
-        f"Networks of queues, fitted to every second level of {levels} and held against the levels between ({kind}), at one speed of the "
+        f"Networks of queues, fitted to every second level of {levels}, against the levels between ({kind}), at one speed of the "
         f"machine. Met: the whole interval of measured over predicted lies within ±{margins.prediction_throughput:g} % (throughput, X) or "
         f"±{margins.prediction_response:g} % (response time, R).",
         (
@@ -511,8 +511,8 @@ def errors_figure(task: Task, fits: Sequence[LayoutFit]) -> Figure | None:
         axis = Axis("Clients (connections)", log=len(ticks) > 2, ticks=ticks)
         panels.append(Panel(title, axis, Axis("Off its prediction (%)"), (*lines, *ends)))
     text = (
-        "Marks: cells that the fit did not see, at one speed of the machine, with 95 % intervals where there are several runs. Dashed: the "
-        f"limits, within which the whole interval has to lie. {method(cells)}"
+        "Marks: cells that were held out, at one speed of the machine, with 95 % intervals where there are several runs. Dashed: limits "
+        f"for the whole interval. {method(cells)}"
     )
     return figure(task, "errors", "Networks of queues: how far off predictions are", panels, text)
 

@@ -349,22 +349,22 @@ def _equal_entry(found: float | None) -> Entry:
     return Value(found, digits=0) if found is not None else "–"
 
 
-def _blocks_point(cells: Sequence[CellReadings]) -> list[Point]:
-    """That plain means and changes within blocks may differ, where they do; the table of all cells has both."""
+def _with_blocks(points: Sequence[Point], cells: Sequence[CellReadings]) -> list[Point]:
+    """Behind the last point, that plain means and changes within blocks may differ, where they do; the table of all cells has both."""
     equal = at_equal_blocks(cells, throughput_of)
     off = {
         cell: 100.0 * (equal[cell_key(cell)] / cell.mean_throughput - 1.0) for cell in cells if cell_key(cell) in equal
     }
-    if not off or max(map(abs, off.values())) < _BLOCKS_DIFFER:
-        return []
+    if not points or not off or max(map(abs, off.values())) < _BLOCKS_DIFFER:
+        return list(points)
     worst = max(off, key=lambda cell: abs(off[cell]))
-    return [
-        Point(
-            "Changes are within blocks, so they can differ from the quotient of two means.",
-            f"Blocks of the night were not equally fast, and cells have not all the same blocks: the mean of {_setting_text(worst)} is "
-            f"{number(worst.mean_throughput, 0)} requests/s, and {number(equal[cell_key(worst)], 0)} at equal blocks.",
-        )
-    ]
+    said = (
+        "Changes are within blocks, so they can differ from the quotient of two means. Blocks of the night were not equally fast, and "
+        f"cells have not all the same blocks: the mean of {_setting_text(worst)} is {number(worst.mean_throughput, 0)} requests/s, and "
+        f"{number(equal[cell_key(worst)], 0)} at equal blocks."
+    )
+    *others, last = points
+    return [*others, last._replace(rest=f"{last.rest} {said}".strip())]
 
 
 def _effects(task: Task, cells: Sequence[CellReadings], *, over_writes: bool) -> Table | None:
@@ -405,8 +405,8 @@ def _replication_sentences(cells: Sequence[CellReadings], parts: Sequence[Part])
     points = response_points(effects, copies_text(effects), longest=True) or [
         Point(one) for one in _replication_points(cells)
     ]
-    points += [*servers_points(cells), *parts_points(parts), *_blocks_point(cells)]
-    return [points_text("What the data say:", points)]
+    points += [*servers_points(cells), *parts_points(parts)]
+    return [points_text("What the data say:", _with_blocks(points, cells))]
 
 
 def _replication_points(cells: Sequence[CellReadings]) -> list[str]:
@@ -460,7 +460,7 @@ def _stages_over_writes(task: Task, cells: Sequence[CellReadings]) -> Figure | N
             shown = tuple(bar for bar in bars if bar)
             name = f"{OPERATION_NAMES[operation]}, {label}"
             panels.append(Panel(name, Axis(""), Axis("Mean time (ms)"), bars=shown, parts=STAGE_LOOKS))
-    text = "Mean time of a request in each stage of the proxy, over the share of writes; all runs of a cell."
+    text = "Mean time of a request in each stage of the proxy; all runs of a cell."
     return figure(task, "stages", "Stages per operation over the share of writes", panels, text)
 
 
@@ -550,8 +550,8 @@ def _relative_table(task: Task, cells: Sequence[CellReadings]) -> Table:
 def _writes_sentences(cells: Sequence[CellReadings], parts: Sequence[Part]) -> list[Text]:
     effects = ends_of(cells, _groups(cells))
     points = response_points(effects, writes_text(effects)) or [Point(one) for one in _writes_points(cells)]
-    points += [*parts_points(parts), *_best_and_worst(cells), *_blocks_point(cells)]
-    return [points_text("What the data say:", points)]
+    points += [*parts_points(parts), *_best_and_worst(cells)]
+    return [points_text("What the data say:", _with_blocks(points, cells))]
 
 
 def _best_and_worst(cells: Sequence[CellReadings]) -> list[Point]:
@@ -562,9 +562,10 @@ def _best_and_worst(cells: Sequence[CellReadings]) -> list[Point]:
     (best, high), (worst, low) = max(rows, key=lambda row: row[1].value), min(rows, key=lambda row: row[1].value)
     return [
         Point(
-            f"Of {len(rows)} settings the largest throughput, by means within blocks, is that of {_setting_text(best)}, {high.text} times "
-            f"the base, and the smallest that of {_setting_text(worst)}, {low.text} times.",
-            "By chance the ends of a range lie further from each other than two settings that were chosen beforehand.",
+            f"Of {len(rows)} settings {_setting_text(best)} has the largest throughput, {high.text} times the base, and "
+            f"{_setting_text(worst)} the smallest, {low.text} times.",
+            "These are means within blocks. By chance the ends of a range lie further from each other than two settings that were chosen "
+            "beforehand.",
         )
     ]
 
