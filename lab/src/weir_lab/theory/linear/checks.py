@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -34,6 +35,8 @@ DEPENDENT_P = 0.02
 
 _SEED = 20_261_122
 _DRAWS = 3999
+# Draws are kept for so many runs more than are asked for, so that a night, whose runs grow, makes them once.
+_RUNS_STEP = 64
 # A cell whose residuals carry less than this many degrees of freedom says nothing about its own spread.
 _OWN_FREEDOM_MIN = 0.5
 
@@ -119,7 +122,7 @@ _drawn: WeakKeyDictionary[Layout, _Draws] = WeakKeyDictionary()
 def _draws(layout: Layout) -> _Draws:
     """Both statistics of normal errors on this layout, made once for all its responses."""
     if layout not in _drawn:
-        errors = layout.left_over(np.random.default_rng(_SEED).standard_normal((layout.runs, _DRAWS)))
+        errors = layout.left_over(_normals(-(-layout.runs // _RUNS_STEP) * _RUNS_STEP)[: layout.runs])
         squares = layout.cell_sums(errors**2)
         own = layout.own_freedom
         known = own >= _OWN_FREEDOM_MIN
@@ -128,6 +131,12 @@ def _draws(layout: Layout) -> _Draws:
             np.sort(_lag1(errors, layout.order)) if layout.order is not None else np.zeros(0),
         )
     return _drawn[layout]
+
+
+@lru_cache(maxsize=8)
+def _normals(runs: int) -> NDArray[np.float64]:
+    """Draws for so many runs. Those for fewer are the first of these."""
+    return np.random.default_rng(_SEED).standard_normal((runs, _DRAWS))
 
 
 def _bartlett(squares: NDArray[np.float64], freedoms: NDArray[np.float64]) -> NDArray[np.float64]:
