@@ -61,7 +61,7 @@ SHOWN_BY = {
         *("response", "response-get", "response-set", "scalability", "percentiles", "percentiles-get"),
         *("response-proxy", "scalability-proxy", "deviation"),
     },
-    "percentiles": {"percentiles", "percentiles-proxy"},
+    "percentiles": {"percentiles", "percentiles-proxy", "gets"},
     "proxy": {"proxy"},
     "queue-service": {"queue-service"},
     "queue-length": {"queue-length"},
@@ -73,7 +73,7 @@ SHOWN_BY = {
     "relative": {"relative", "relative-proxy"},
     "scalability": {"scalability", "scalability-proxy"},
     "trace": {"trace", "trace1", "trace1-10s", "local", "nomw"},
-    "split": {"throughput", "percentiles", "stages"},
+    "split": {"throughput", "gets", "stages"},
     "diagram": {"diagram"},
 }
 

@@ -41,10 +41,10 @@ FIGURES_OPEN_MAX = 3
 _DATA = "-data"
 # Of a section that has shares of the variation the cells that they come from stand open, too, if they are few.
 _CELLS = "-by-cell"
-# Figures that answer most questions, by the last part of their name: of a section over clients, and of models. Over clients the response
+# Figures that answer most questions, by the last part of their name: over clients, of multi-gets, and of models. Over clients the response
 # time is N / X, and is drawn on demand; so are residuals anywhere, and lines of models that lie on what was measured. Of other sections
 # the figures that come first stay open.
-_FIRST = ("throughput", "stages", "diagram", "errors")
+_FIRST = ("throughput", "gets", "stages", "diagram", "errors")
 _RESIDUALS = "-residuals-"
 # By the last part of its name, what stands below the paragraph that says what limits: runs that confirm it, and the CPU time of a request.
 _BELOW_WHY = ("-confirming", "-proxy-cpu", "-proxy-cpu-cells")

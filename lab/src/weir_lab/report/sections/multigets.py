@@ -142,7 +142,7 @@ def _percentiles(task: Task, modes: dict[str, list[CellReadings]]) -> Figure | N
         panels.append(Panel(mode, _axis({mode: cells}), Axis("Response time of gets (ms)"), tuple(lines)))
     cells = [cell for group in modes.values() for cell in group]
     text = method(cells, "percentiles of each run's histogram of gets, mean and 95 % interval over runs")
-    return figure(task, "percentiles", "Percentiles of the response time of gets over their keys", panels, text)
+    return figure(task, "gets", "Percentiles of the response time of gets over their keys", panels, text)
 
 
 def _composition(task: Task, modes: dict[str, list[CellReadings]]) -> Figure | None:
