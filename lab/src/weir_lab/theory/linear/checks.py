@@ -35,7 +35,7 @@ DEPENDENT_P = 0.02
 
 _SEED = 20_261_122
 _DRAWS = 3999
-# Draws are kept for so many runs more than are asked for, so that a night, whose runs grow, makes them once.
+# Draws are kept for the next multiple of this number of runs, so that a night, whose runs grow, makes them once.
 _RUNS_STEP = 64
 # A cell whose residuals carry less than this many degrees of freedom says nothing about its own spread.
 _OWN_FREEDOM_MIN = 0.5
@@ -135,7 +135,7 @@ def _draws(layout: Layout) -> _Draws:
 
 @lru_cache(maxsize=8)
 def _normals(runs: int) -> NDArray[np.float64]:
-    """Draws for so many runs. Those for fewer are the first of these."""
+    """Draws for this number of runs. Those for fewer are the first of these."""
     return np.random.default_rng(_SEED).standard_normal((runs, _DRAWS))
 
 
