@@ -132,7 +132,7 @@ def test_the_event_engine_stands_beside_the_most_of_the_studys_own_in_the_head(m
     event.shown, event.limit = False, Limit("", "", busiest="CPUs of this machine, 86 %")
     assert results._beside_text([task]).startswith(
         "With the event engine reads reach 49,320 requests/s where no station is seen to be full (the fullest: CPUs of this machine, "
-        "86 %) (largest mean); the most"
+        "86 %; largest mean); the most"
     )
     task.beside = ()
     assert results._beside_text([task]) == ""

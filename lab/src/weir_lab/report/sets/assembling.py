@@ -81,7 +81,7 @@ _RESULTS_MAX = 3
 _OURS = "Weir"
 _NOT = "does not hold"
 # Of these kinds no line of its own stands in the answer where there are results.
-_BEHIND = ("clients", "models", "micro")
+_BEHIND = ("clients", "micro")
 _VERDICTS = ("holds", _NOT, "cannot tell", "no data")
 # What these sections find stands in no other place of a page's head: not in its answer, and not in the table of what limits.
 _HEAD_KINDS = ("models", "hash")
@@ -457,7 +457,7 @@ def _summary(
     kinds = {spec.name: spec.kind for spec in study_set.sections}
     earlier: Counter[str] = Counter()
     rank: dict[str, tuple[int, int]] = {}
-    # Sections over clients have their results in sentences of all of them together; models and the cost of a key stand behind these.
+    # Sections over clients have their results in sentences of all of them together; the cost of a key stands behind these.
     for name in (one for one in kinds if one in lines and not (results and kinds[one] in _BEHIND)):
         rank[name] = (earlier[kinds[name]], _WEIGHT.index(kinds[name]))
         earlier[kinds[name]] += 1

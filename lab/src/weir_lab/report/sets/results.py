@@ -132,8 +132,9 @@ def _beside_text(tasks: Sequence[Task]) -> str:
             event, most = (max(found, key=lambda stop: stop.ends[1]) for found in (beside, own))
             subject = _subject(workload)
             parts.append(
-                f"{subject[:1].lower()}{subject[1:]} {_STOPS[event.shown]} {ends_text(*event.ends)} requests/s {_where(event.limit)}"
-                f"{'' if event.shown else ' (largest mean)'}; the most with the {most.lead.cells[0].settings.engine} engine is "
+                f"{subject[:1].lower()}{subject[1:]} {_STOPS[event.shown]} {ends_text(*event.ends)} requests/s "
+                f"{_where(event.limit, *([] if event.shown else ['largest mean']))}; the most with the "
+                f"{most.lead.cells[0].settings.engine} engine is "
                 f"{rate(most.ends[1])} ({_most_text(most)}) in “{task.spec.title}”"
             )
     return f"With the event engine {'; '.join(parts)}." if parts else ""
@@ -194,11 +195,11 @@ def _by_section(found: Sequence[_Found]) -> str:
     return f"{verb} {ends_text(min(ends), max(ends))} requests/s, all {where} ({'; '.join(parts)})"
 
 
-def _where(limit: Limit) -> str:
-    """What limits there; where nothing is seen to, what is the nearest to being full."""
-    if limit.station:
-        return f"where the {limit.named} limit"
-    return f"where no station is seen to be full{f' (the fullest: {limit.busiest})' if limit.busiest else ''}"
+def _where(limit: Limit, *also: str) -> str:
+    """What limits there; where nothing is seen to, what is the nearest to being full. ``also`` stands behind it in brackets."""
+    notes = [*([f"the fullest: {limit.busiest}"] if limit.busiest and not limit.station else []), *also]
+    where = f"where the {limit.named} limit" if limit.station else "where no station is seen to be full"
+    return f"{where} ({'; '.join(notes)})" if notes else where
 
 
 def _subject(workload: str) -> str:
@@ -208,9 +209,8 @@ def _subject(workload: str) -> str:
 
 def _part(group: Sequence[_Found], order: Sequence[_Found]) -> str:
     ends = [end for one in group for end in one.stop.ends]
-    where = _where(group[0].stop.limit)
     named = [one.named for one in sorted(group, key=lambda one: order.index(one))]
-    return f"{ends_text(min(ends), max(ends))} requests/s {where} ({'; '.join(named)})"
+    return f"{ends_text(min(ends), max(ends))} requests/s {_where(group[0].stop.limit, *named)}"
 
 
 def is_in_limits(task: Task) -> bool:
