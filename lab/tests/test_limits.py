@@ -263,7 +263,7 @@ def test_the_table_stands_behind_the_answer_and_in_place_of_lines_that_said_the_
     assert not {"Baseline", "Full system"} & set(titles)
     assert unescape(page).count("What limits, by section. ") == 1
     assert report.limiting is not None
-    assert len(report.limiting.caption.split()) <= 45
+    assert len(report.limiting.caption.split()) <= 48
 
 
 def test_the_first_table_of_a_section_has_a_row_for_each_plateau_and_every_series_opens_on_demand(

@@ -17,7 +17,8 @@ from weir_lab.bench.sweep.sets import take_files
 from weir_lab.design.whole.sets import load_set
 from weir_lab.errors import StudyError
 from weir_lab.records import Verdict, read_run
-from weir_lab.records.tables.quotas import above, quota_shares, quota_text
+from weir_lab.records.places import TestbedRecord
+from weir_lab.records.tables.quotas import above, core_shares, quota_shares, quota_text
 from weir_lab.report.page.blocks import Table, Value
 from weir_lab.report.sets import Sources, assemble
 
@@ -30,8 +31,15 @@ DATA = Path(__file__).parent / "data" / "whole"
 QUOTAS = {"client-0": 0.25, "proxy-0": 0.42, "server-0": 0.6}
 
 
-def made(root: Path, limiting: str, quotas: dict[str, float]) -> Report:
-    """The full system and the baseline of the synthetic study, on machines with quotas."""
+def made(
+    root: Path,
+    limiting: str,
+    quotas: dict[str, float],
+    cores: dict[str, list[int]] | None = None,
+    *,
+    busier: float = 0.0,
+) -> Report:
+    """The full system and the baseline of the synthetic study, on machines with quotas, and pinned to cores."""
     given = root / "given"
     given.mkdir(parents=True)
     for file in DATA.iterdir():
@@ -45,7 +53,12 @@ def made(root: Path, limiting: str, quotas: dict[str, float]) -> Report:
         record = json.loads(file.read_text())
         for machine in (record.get("testbed") or {"machines": []})["machines"]:
             machine["cpus"] = quotas.get(machine["name"])
+            machine["cores"] = (cores or {}).get(machine["name"].partition("-")[0], [])
         file.write_text(json.dumps(record))
+        if busier and (cpu := file.with_name("cpu.json")).exists():
+            used = json.loads(cpu.read_text())
+            used["roles"]["servers"]["cpu_ns"] += int(busier * used["interval_ns"])
+            cpu.write_text(json.dumps(used))
     return assemble(study_set, Sources(root / "root", root / "root" / "studies"), "quick", "netns")
 
 
@@ -136,3 +149,27 @@ def test_processors_with_a_quota_are_as_busy_as_their_quota_and_not_as_their_thr
     assert isinstance(share, Value)
     assert share.value == pytest.approx(50.0, abs=1.0)
     assert evidence == "0.30 of the 0.60 CPUs that these machines may use"
+
+
+def test_a_core_that_several_tiers_share_is_a_station_though_each_is_below_its_quota(tmp_path: Path) -> None:
+    """S1's and S4's event engine stopped “where no station is seen to be full”: clients, servers and delays had one core, 98 % busy."""
+    report = made(
+        tmp_path,
+        'all = ["proxy"]',
+        dict.fromkeys(QUOTAS, 1.0),
+        {"client": [1], "proxy": [1], "server": [1]},
+        busier=0.06,
+    )
+    station = "CPUs of clients, proxies and servers"
+    (said,) = [one for one in report.limits if "same cores" in one]
+    assert said.startswith(f"The {station} are the same cores: in ")
+    assert re.search(r" of \d+ cells they were 90 to 9\d % busy \(t-", said)
+    apart = made(tmp_path / "apart", 'all = ["proxy"]', QUOTAS, {"client": [1], "proxy": [0], "server": [1]})
+    assert not any("same cores" in one for one in apart.limits)
+    runs = [read_run(one.parent) for one in (tmp_path / "apart").rglob("run.json")]
+    proxied = next(one for one in runs if one.cpu is not None and "proxy" in one.cpu.roles and one.meta.testbed)
+    assert core_shares(proxied) == {("client", "server"): pytest.approx(0.5, abs=0.1)}
+    # Where the delay device is pinned, the testbed says in words.
+    record = TestbedRecord(kind="netns", machines=[], delayed_by="weir-delay (SCHED_FIFO 50, on core 1 of those given)")
+    assert record.delay_cores == (1,)
+    assert TestbedRecord(kind="netns", machines=[], delayed_by="weir-delay").delay_cores == ()

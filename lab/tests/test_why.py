@@ -12,11 +12,17 @@ import pytest
 from weir_lab.design import RequestPath
 from weir_lab.design.whole.sets import Margins
 from weir_lab.records.formats import STAGES
-from weir_lab.report.numbers.stations import Usage, bottleneck
+from weir_lab.report.numbers.stations import Usage, bottleneck, core_station
 from weir_lab.report.page.blocks import Value
 from weir_lab.report.sections.claims.confirming import _also_differs, over_pairs
 from weir_lab.report.sections.claims.contrasts import Pair
-from weir_lab.report.sections.claims.limits.bound import Sent, modelled_text, sent_by_clients, twice_bound
+from weir_lab.report.sections.claims.limits.bound import (
+    Sent,
+    modelled_short,
+    modelled_text,
+    sent_by_clients,
+    twice_bound,
+)
 from weir_lab.report.sections.claims.limits.why import (
     _based,
     _in_all,
@@ -189,6 +195,30 @@ def test_a_model_above_the_bound_does_not_say_what_is_full_then() -> None:
     assert "proxy uplinks" not in said
     assert "then the proxy uplinks would be the fullest" in modelled_text(found, 4300.0, 3480.0)
     assert modelled_text(found, 3800.0, 3480.0) == modelled_text(None, 3800.0, 3480.0) == ""
+
+
+def test_a_model_in_which_twice_brings_nothing_names_what_limits_in_it() -> None:
+    """“+0.00 %, then proxy CPU quotas” stood beside a measured gain of 7.85 %."""
+    found = Twice("readers", 144, 21_000.0, 0.0069, 21_000.0, 0.0069, "proxy CPU quotas")
+    assert modelled_short(found) == "nothing by the model, where the proxy CPU quotas limit"
+    more = Twice("readers", 144, 21_000.0, 0.0069, 26_000.0, 0.0055, "proxy CPU quotas")
+    assert modelled_short(more) == "+23.8 %, then proxy CPU quotas"
+
+
+def test_cores_that_tiers_share_bound_what_twice_of_a_quota_brings() -> None:
+    """The page of S4 had +42.6 % there, by all CPUs of the machine, where one core was 91 % busy."""
+    quota = Usage("proxy CPU quotas", 1.0, "")
+    core = Usage(core_station(("client", "server", "network")), 0.91, "", shared=True)
+    found = twice_bound(
+        [quota, core, Usage("CPUs of this machine", 0.7, "", shared=True)], quota.station, 25_233.0, None
+    )
+    assert found.short == "at most +9.89 %, then CPUs of clients, servers and delay device"
+    assert "are full, if a request takes as much CPU time then." in found.text
+    limit = bottleneck([quota, core], queue_grows=None)
+    assert limit.lead.endswith("The CPUs of clients, servers and delay device were 91 % busy, too.")
+    alone = bottleneck([core, Usage("readers", 0.95, "held", holds=True)], queue_grows=None)
+    assert alone.station == core.station
+    assert "the readers are held by them" in alone.sentence
 
 
 def test_a_model_that_misses_its_own_cell_by_more_than_the_margin_says_so_beside_its_change() -> None:

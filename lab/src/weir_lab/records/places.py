@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -87,6 +88,7 @@ class MachineRecord(Record):
     """Its clock minus the lab's, where they are not the same."""
 
 
+_ON_CORES = re.compile(r"on core (\d+(?:, \d+)*) of those given")
 _AWAKE = "a loop of the lowest priority kept each core from sleeping in runs, because a host takes its time to wake it"
 AWAKE_TOOK_TIME = (
     "it did not give way to machines in control groups: where they wanted the core it had a share like one of them, and a machine that had "
@@ -126,6 +128,12 @@ class TestbedRecord(Record):
         if not self.awake:
             return None
         return f"{_AWAKE}; {AWAKE_TOOK_TIME}" if self.awake_took_time else _AWAKE
+
+    @property
+    def delay_cores(self) -> tuple[int, ...]:
+        """Cores that the delay device is pinned to; empty where it is not, or there is none."""
+        found = _ON_CORES.search(self.delayed_by or "")
+        return tuple(int(one) for one in found[1].split(", ")) if found else ()
 
     @property
     def shares_cpu(self) -> bool:

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 
     from weir_lab.records.runs import Run
 
-__all__ = ["USED_MAX", "above", "quota_periods_s", "quota_shares", "quota_text"]
+__all__ = ["NETWORK", "USED_MAX", "above", "core_shares", "quota_periods_s", "quota_shares", "quota_text"]
 
 USED_MAX = 0.7
 """The largest share of its quota that a tier which is not to limit may use."""
+NETWORK = "network"
+"""The delay device, which stands beside the tiers."""
 _TIERS = {"client": Role.CLIENT, "proxy": Role.PROXY, "server": Role.SERVERS}
 
 
@@ -34,6 +36,30 @@ def quota_shares(run: Run) -> dict[str, float]:
         spent = cpu.roles.get(role.value)
         if spent is not None and quotas and all(quotas):
             found[tier] = spent.cpu_ns / cpu.interval_ns / sum(quota for quota in quotas if quota)
+    return found
+
+
+def core_shares(run: Run) -> dict[tuple[str, ...], float]:
+    """How much of the cores that several tiers are pinned to these used, by the tiers that share them, and by `NETWORK` the delay device.
+
+    A tier whose machines have different cores, or of which nothing is known, is left out, and so are cores with one tier: what limits that
+    is its quota, or its threads.
+    """
+    cpu, testbed = run.cpu, run.meta.testbed
+    if cpu is None or testbed is None:
+        return {}
+    on: dict[tuple[int, ...], list[tuple[str, str]]] = {}
+    for tier, role in _TIERS.items():
+        places = {tuple(machine.cores) for machine in testbed.machines if machine.name.startswith(f"{tier}-")}
+        if len(places) == 1:
+            on.setdefault(next(iter(places)), []).append((tier, role.value))
+    on.setdefault(testbed.delay_cores, []).append((NETWORK, Role.NETWORK.value))
+    found = {}
+    for cores, there in on.items():
+        known = [(tier, cpu.roles[role].cpu_ns) for tier, role in there if role in cpu.roles]
+        if cores and len(known) > 1:
+            spent = sum(own for _, own in known)
+            found[tuple(tier for tier, _ in known)] = spent / cpu.interval_ns / len(cores)
     return found
 
 

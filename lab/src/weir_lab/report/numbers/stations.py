@@ -2,7 +2,8 @@
 
 What a link can carry, and how busy it was, goes by the bytes that were counted on the wire (`bounds_of`). Where none were it goes by
 payload (`link_bounds`), as the studies had it. A small value has more headers than bytes. A write leaves a proxy once
-for each replica. How busy processors were goes by the quota of a tier where it has one, and by its threads where it has none.
+for each replica. How busy processors were goes by the quota of a tier where it has one, and by its threads where it has none. Cores to
+which several tiers are pinned are a station, too: each tier may be below its quota, and their core full.
 """
 
 from __future__ import annotations
@@ -12,22 +13,28 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weir_lab.design import Engine, RequestPath, Role
-from weir_lab.records.tables.quotas import quota_shares
+from weir_lab.records.tables.quotas import NETWORK, core_shares, quota_shares
 from weir_lab.theory.laws import link_bound_rps
 from weir_lab.theory.units import count_text, number
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from weir_lab.design import Settings
     from weir_lab.design.topology import Links
     from weir_lab.report.numbers.readings import CellReadings, SweepReadings
 
 __all__ = [
     "CPU_QUOTAS",
+    "MACHINE",
     "Bound",
     "Limit",
     "Usage",
     "bottleneck",
     "bounds_of",
+    "core_station",
+    "core_usages",
+    "is_of_cpus",
     "link_bounds",
     "links_off",
     "note_words",
@@ -47,6 +54,9 @@ _ALIKE = 0.02
 
 BEFORE_PROXY = ("client uplinks", "client CPU quotas", "load generators")
 """What requests pass before they reach a proxy: it holds no worker."""
+MACHINE = "CPUs of this machine"
+"""All CPUs together, whoever uses them."""
+_PINNED = {"client": "clients", "proxy": "proxies", "server": "servers", NETWORK: "delay device"}
 CPU_QUOTAS = {"client": "client CPU quotas", "proxy": "proxy CPU quotas", "server": "memcached CPU quotas"}
 """What the CPU quota of a tier's machines is called as a station."""
 
@@ -197,6 +207,7 @@ def usages(cell: CellReadings, links: Links | None) -> list[Usage]:
         found += _link_usages(cell, links)
     quotas = _quota_usages(cell)
     found += quotas.values()
+    found += core_usages(cell)
     servers = _mean(cell.of(lambda run: run.cores(Role.SERVERS)))
     if servers is not None and "server" not in quotas:
         threads = settings.servers * settings.server_threads
@@ -217,9 +228,7 @@ def usages(cell: CellReadings, links: Links | None) -> list[Usage]:
     if busy is not None:
         others = _mean(cell.of(lambda run: run.others_busy))
         used = "whoever used it" if others is None else f"{100 * others:.0f} % by other programs"
-        found.append(
-            Usage("CPUs of this machine", busy, f"share of its CPU time, {used}", shared=True, others=others or 0.0)
-        )
+        found.append(Usage(MACHINE, busy, f"share of its CPU time, {used}", shared=True, others=others or 0.0))
     return sorted(found, key=lambda usage: -usage.share)
 
 
@@ -255,6 +264,38 @@ def _quota_usages(cell: CellReadings) -> dict[str, Usage]:
         )
         for tier, known in shares.items()
     }
+
+
+def core_station(tiers: Sequence[str]) -> str:
+    """Cores that several tiers are pinned to, as a station.
+
+    >>> core_station(["client", "server", "network"])
+    'CPUs of clients, servers and delay device'
+    """
+    *first, last = (_PINNED[tier] for tier in tiers)
+    return f"CPUs of {', '.join(first)} and {last}"
+
+
+def is_of_cpus(station: str) -> bool:
+    """Whether it is CPU time that runs out there, of which a request may take more or less."""
+    return station in CPU_QUOTAS.values() or station.startswith("CPUs of ")
+
+
+def core_usages(cell: CellReadings) -> list[Usage]:
+    """How busy cores were that several tiers are pinned to: quotas of each leave room, and the core may be full all the same."""
+    shares: dict[tuple[str, ...], list[float]] = {}
+    for run in cell.runs:
+        for tiers, share in core_shares(run.run).items():
+            shares.setdefault(tiers, []).append(share)
+    return [
+        Usage(
+            core_station(tiers),
+            sum(known) / len(known),
+            "CPU time of all that is pinned to the same cores",
+            shared=True,
+        )
+        for tiers, known in shares.items()
+    ]
 
 
 def _inside_proxy(cell: CellReadings, rate: float, *, with_threads: bool) -> list[Usage]:

@@ -48,7 +48,7 @@ from weir_lab.report.sets.machines import (
     speed_facts,
     within_text,
 )
-from weir_lab.report.sets.quotas import quota_check, quota_details, quota_limits
+from weir_lab.report.sets.quotas import cores_limits, quota_check, quota_details, quota_limits
 from weir_lab.report.sets.results import (
     CHANGED,
     again_blocks,
@@ -80,7 +80,6 @@ _RESULTS_MAX = 3
 # Whose design a file of ours has.
 _OURS = "Weir"
 _NOT = "does not hold"
-# Of these kinds no line of its own stands in the answer where there are results.
 _BEHIND = ("clients", "micro")
 _VERDICTS = ("holds", _NOT, "cannot tell", "no data")
 # What these sections find stands in no other place of a page's head: not in its answer, and not in the table of what limits.
@@ -187,6 +186,7 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
         limits=(
             _made(whole, list(readings.values()), single_text(tasks)),
             *quota_limits(checks, study_set.limiting.get("all", ())),
+            *cores_limits(list(readings.values())),
             *awake_limits(list(readings.values())),
         ),
         details=(

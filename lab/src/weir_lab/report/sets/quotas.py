@@ -9,7 +9,7 @@ from weir_lab.design.whole.sets import HEADLINES
 from weir_lab.records.tables.quotas import USED_MAX, above, quota_shares
 from weir_lab.report.common import cell_name, cell_words, series_of
 from weir_lab.report.numbers.maxima import listed, maximum_of
-from weir_lab.report.numbers.stations import FULL
+from weir_lab.report.numbers.stations import FULL, core_usages
 from weir_lab.report.page.blocks import Table, Value
 from weir_lab.theory.units import count_text, number
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from weir_lab.design.whole.sets import StudySet
     from weir_lab.report.common import Task
-    from weir_lab.report.numbers.readings import CellReadings
+    from weir_lab.report.numbers.readings import CellReadings, SweepReadings
     from weir_lab.report.page.blocks import Entry
 
-__all__ = ["QuotaCheck", "quota_check", "quota_details", "quota_limits"]
+__all__ = ["QuotaCheck", "cores_limits", "quota_check", "quota_details", "quota_limits"]
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,26 @@ def quota_details(checks: Sequence[QuotaCheck]) -> tuple[str, ...]:
         f"In the {cells} that conclusions rest on most, every tier that should not limit used at most {100 * USED_MAX:g} % of its CPU "
         "quota.",
     )
+
+
+def cores_limits(sweeps: Sequence[SweepReadings]) -> tuple[str, ...]:
+    """In how many cells cores were full that several tiers share; empty where in none. Their quotas may add up to more than a core."""
+    shares: dict[str, list[tuple[str, float]]] = {}
+    for sweep in sweeps:
+        for cell in sweep.cells:
+            for usage in core_usages(cell):
+                shares.setdefault(usage.station, []).append((sweep.study.name, usage.share))
+    said = []
+    for station, known in shares.items():
+        full = [(name, share) for name, share in known if share >= FULL]
+        if full:
+            named = listed(sorted({name for name, _ in full}))
+            most = max(share for _, share in full)
+            said.append(
+                f"The {station} are the same cores: in {len(full)} of {count_text(len(known), 'cell')} they were {100 * FULL:g} to "
+                f"{100 * most:.0f} % busy ({named}), so that this limits, too, or alone."
+            )
+    return tuple(said)
 
 
 def _high(checks: Sequence[QuotaCheck]) -> list[str]:

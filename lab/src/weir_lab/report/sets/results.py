@@ -226,7 +226,8 @@ def limits_table(parts: Sequence[tuple[str, Sequence[Explained]]]) -> Table | No
     return Table(
         "limits",
         "What limits, by section. Second sign: where a request's time grows most with the clients. Changed alone: throughput in runs with "
-        "that station alone changed. Twice of it: by a fitted model, or at most by the others' use. Of several series: one's numbers.",
+        "that station alone changed. Twice of it: at these clients, by a fitted model or at most by the others' use. Of several series: "
+        "one's numbers.",
         (
             "Section",
             "Requests",

@@ -17,7 +17,7 @@ from weir_lab.records.formats import STAGES
 from weir_lab.records.tables.found import KEPT_UP_SHARE_MIN, Finding, attempts_by_content, findings_of, limited_ns
 from weir_lab.report.common import BOUND, STAGE_LOOKS, Task, figure, level_name, stage_bar
 from weir_lab.report.numbers.readings import CellReadings
-from weir_lab.report.numbers.stations import bottleneck, usages
+from weir_lab.report.numbers.stations import MACHINE, bottleneck, usages
 from weir_lab.report.page.blocks import Table, Text, Value
 from weir_lab.report.page.charts import Axis, Line, Look, Mark, Panel
 from weir_lab.report.single.offered import answered_percent, busy_shares, links_of, longest_growth
@@ -262,7 +262,7 @@ def _unmeasured_sentence(searches: Sequence[_Search]) -> str:
 def _remedy(search: _Search) -> str:
     """What a late generator may mean, and what helps; more threads do not where others have the processors."""
     near = search.near()
-    machine = next((one for one in usages(near, None) if one.shared), None) if near is not None else None
+    machine = next((one for one in usages(near, None) if one.station == MACHINE), None) if near is not None else None
     if machine is not None and machine.foreign:
         return "other programs took most of the CPU time, so measure again on a quieter machine"
     return "this may be its own limit, so give it more client_threads, or another machine"

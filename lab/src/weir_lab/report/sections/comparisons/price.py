@@ -265,7 +265,8 @@ def _light_point(workload: str, ways: Sequence[_Way], clients: int) -> Point:
     cells = [cell for one in ways if (cell := one.at(clients)) is not None]
     rates = [_shown(level_value(cell, throughput_of, digits=0)) for cell in cells]
     gets = f"So these clients get {listed(rates)} requests/s."
-    return Point(f"{_light_text(workload, ways, clients)}.", " ".join([gets, *_added_points(workload, ways, clients)]))
+    of_what, rest = _added_text(ways, clients)
+    return Point(f"{_light_text(workload, ways, clients)}{of_what}.", f"{gets} {rest}".strip())
 
 
 def _stops_point(first: _Ways, margin: float) -> Point:
@@ -472,16 +473,16 @@ def _added(ways: Sequence[_Way], clients: int) -> _Added | None:
     return _Added(added, 2.0 * delay_ms, own_ms, rest) if rest >= 0.0 else None
 
 
-def _added_points(workload: str, ways: Sequence[_Way], clients: int) -> list[str]:
+def _added_text(ways: Sequence[_Way], clients: int) -> tuple[str, str]:
+    """What the added time is made of, behind the first sentence; and what is left of it, in one of its own."""
     found = _added(ways, clients)
     if found is None:
-        return []
+        return "", ""
     whole, hop, inside, rest = (number(one, 2) for one in found)
-    return [
-        f"Of the {whole} ms that a request of these {workload} takes longer, {hop} ms are the delays of one more hop and {inside} ms "
-        f"stages of the proxy itself (all but backend). The rest, {rest} ms, was not measured by itself: sending over one more link is in "
-        "it."
-    ]
+    return (
+        f"; of the {whole} ms more, {hop} ms are the delays of one more hop, which were built, and {inside} ms stages of the proxy itself",
+        f"Stages are all but backend. The rest, {rest} ms, was not measured by itself: sending over one more link is in it.",
+    )
 
 
 def _full_on_both(first: _Way, own: _Way, base: CellReadings, cell: CellReadings) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from weir_lab.design import Engine, RequestPath, Role
 from weir_lab.report.numbers.comparing import AT_ONE_SPEED, throughput_of
-from weir_lab.report.numbers.stations import CPU_QUOTAS, link_bounds
+from weir_lab.report.numbers.stations import CPU_QUOTAS, MACHINE, link_bounds
 from weir_lab.theory.fitting.devices import Device
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SHARED", "built_delays", "burst_s", "devices_of"]
 
-SHARED = "CPUs of this machine"
+SHARED = MACHINE
 """The station of roles that have no CPUs of their own."""
 
 _ROLES = {"client": Role.CLIENT, "proxy": Role.PROXY, "server": Role.SERVERS}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from weir_lab.design import RequestPath
 from weir_lab.design.whole.sets import DEFAULT_MARGINS
-from weir_lab.report.numbers.stations import BEFORE_PROXY, CPU_QUOTAS, FULL
+from weir_lab.report.numbers.stations import BEFORE_PROXY, CPU_QUOTAS, FULL, is_of_cpus
 from weir_lab.report.sections.models.twice import misses, sentence
 from weir_lab.theory.units import count_text, number, rate, signed_percent
 
@@ -31,6 +31,8 @@ __all__ = ["Bound", "Sent", "model_agrees", "modelled_short", "modelled_text", "
 _OVER, _SAME = 1.1, 1.005
 # One that is off by more than this in what was measured tells nothing of what was not.
 _OFF = 0.1
+# A model in which twice of a station brings less than this, in percent, has another one that limits.
+_NOTHING = 0.05
 # Twice of a full station that brings less than this stands beside another limit that is as near.
 _LITTLE = 1.1
 # A request takes less of a CPU quota where there is more of it (S1 with half of the proxy's): a bound by its use rests on that it does not.
@@ -174,7 +176,7 @@ def twice_bound(
         )
         return Bound(text, bound, gain, clients=few.clients)
     full = f", where the {nearest} are full" if limited else ""
-    as_now = _AS_NOW if (nearest if limited else station) in CPU_QUOTAS.values() else ""
+    as_now = _AS_NOW if is_of_cpus(nearest if limited else station) else ""
     both = (
         f" The {station} and the {nearest} are both near full: twice of one alone brings little."
         if near and limited
@@ -220,6 +222,8 @@ def modelled_text(
 
 def modelled_short(found: Twice) -> str:
     """What a model says that twice of a station brings, for a table: ``+24.8 %, then proxy uplinks``."""
+    if abs(found.throughput_percent) < _NOTHING:
+        return f"nothing by the model, where the {found.fullest_then} limit"
     then = "the same" if found.fullest_then == found.station else found.fullest_then
     return f"{signed_percent(found.throughput_percent)} %, then {then}"
 

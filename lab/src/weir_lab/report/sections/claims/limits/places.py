@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from weir_lab.report.common import by_workload, cell_words, series_of, workload_name
 from weir_lab.report.numbers.maxima import maximum_of
+from weir_lab.report.numbers.stations import CPU_QUOTAS, FULL, is_of_cpus, usages
 from weir_lab.report.sections.comparisons.plateaus import stops_of
 from weir_lab.theory.units import rate, signed_percent
 
@@ -103,9 +104,13 @@ def _stops(task: Task) -> list[Place]:
 
 def _twice_inside(stop: Stop, stops: Sequence[Stop]) -> tuple[str, str, str]:
     """``The section's own 16 workers, twice as many, bring …``: another series of the section, and no run of ours; its change; the rest."""
-    setting, own = stop.limit.station, stop.maximum.cell.settings
+    station, own = stop.limit.station, stop.maximum.cell.settings
+    # Cores that several tiers share may be full because of what waits inside, or it because of them.
+    inside = [one.station for one in usages(stop.maximum.cell, None) if one.holds and one.share >= FULL]
+    setting = next(iter(inside), "") if is_of_cpus(station) and station not in CPU_QUOTAS.values() else station
     if setting not in _INSIDE or getattr(own, setting) is None:
         return "", "", ""
+    what = "twice" if setting == station else f"twice the {setting}"
     wanted = 2 * getattr(own, setting)
     left_out = {setting, "clients", "clients_per_thread"}
     alike = own.model_dump(exclude=left_out)
@@ -117,7 +122,7 @@ def _twice_inside(stop: Stop, stops: Sequence[Stop]) -> tuple[str, str, str]:
                 same = _gain_alike(stop, one)
                 short = f"{same} % with the same clients" if same else f"{_gain(stop, maximum)} %"
                 named = f"The section's own {one.name}, twice as many, {said}."
-                return named, f"twice: {short}, in the section itself", rest
+                return named, f"{what}: {short}, in the section itself", rest
     return "", "", ""
 
 

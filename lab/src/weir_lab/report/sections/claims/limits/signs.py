@@ -17,6 +17,7 @@ from scipy.special import stdtr
 from weir_lab.records.formats import STAGES
 from weir_lab.report.numbers.comparing import outside_of
 from weir_lab.report.numbers.maxima import listed
+from weir_lab.report.numbers.stations import core_station
 from weir_lab.report.page.blocks import Table, Value
 from weir_lab.theory.units import count_text, number
 
@@ -55,6 +56,8 @@ _GROWS = {
     "network threads": {"read", "dispatch", "outside"},
     "load generators": {"outside"},
     "client CPU quotas": {"outside"},
+    core_station(("client", "server")): {"backend", "outside"},
+    core_station(("client", "server", "network")): {"backend", "outside"},
 }
 _PARTS = {*STAGES, "outside"}
 _SAYS_SO, _AGREES = ", which agrees", ", agrees"
