@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from weir_lab.design import Engine, RequestPath
+from weir_lab.design import Engine, RequestPath, Settings
 from weir_lab.report.common import Series
 from weir_lab.report.numbers.comparing import at_equal_blocks, cell_key, throughput_of
 from weir_lab.report.numbers.readings import CellReadings
@@ -26,6 +26,7 @@ from weir_lab.report.sections.comparisons.over_servers import (
     spent_blocks,
     spent_points,
 )
+from weir_lab.theory.linear import Change
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -246,3 +247,28 @@ def test_means_of_unlike_blocks_are_brought_to_equal_ones() -> None:
     assert found[cell_key(everywhere)] == pytest.approx(2_500.0 / 3.0)
     assert found[cell_key(elsewhere)] == pytest.approx(5_000.0 / 3.0)
     assert at_equal_blocks([everywhere, third], throughput_of) == {}, "every block has every cell"
+
+
+def test_the_time_of_sets_stands_beside_throughput_over_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The largest effect of S4, +168 % from three servers to seven, stood in no answer."""
+    few, many = (
+        cast("Any", SimpleNamespace(settings=Settings(engine="split", readers=16, servers=count))) for count in (3, 7)
+    )
+
+    def change(percent: float, low: float, high: float) -> Change:
+        return Change(percent, low, high, 4, 0.95, 0.01, 5.0)
+
+    def said(rate: Change, sets: Change | None) -> list[str]:
+        found = over_servers._Found(few, many, rate, change(1.0, 0.0, 2.0), (20.0, 21.0), None, sets)
+        monkeypatch.setattr(over_servers, "_found", lambda _: found)
+        return over_servers.servers_shown([])
+
+    start = "without copies, from 3 to 7 servers (and so 48 to 112 readers), by "
+    lost, flat = change(-3.32, -6.13, -0.43), change(-1.0, -4.0, 2.0)
+    longer, alike = change(168.0, 139.0, 200.0), change(2.0, -3.0, 7.0)
+    assert said(lost, longer) == [
+        f"{start}their intervals alone: throughput −3.32 % (−6.13 to −0.43); SET response time +168 % (+139 to +200)"
+    ]
+    assert said(flat, longer) == [f"{start}its interval alone: SET response time +168 % (+139 to +200)"]
+    assert said(lost, alike) == said(lost, None) == [f"{start}its interval alone: throughput −3.32 % (−6.13 to −0.43)"]
+    assert said(flat, alike) == []

@@ -30,8 +30,9 @@ from weir_lab.report.sections.comparisons.beside import _hops
 from weir_lab.report.sections.comparisons.queued import queue_grows
 from weir_lab.report.sections.models import networks
 from weir_lab.report.sections.models.open_stations import loads_of
-from weir_lab.report.sets.assembling import _design, _link_notes, _met_busy, _scale_texts, _testbed_notes, _testbeds
-from weir_lab.report.sets.results import again_blocks, in_part_text
+from weir_lab.report.sets.assembling import _design, _link_notes, _met_busy, _testbed_notes, _testbeds
+from weir_lab.report.sets.machines import scale_texts
+from weir_lab.report.sets.results import again_blocks, drift_limits, in_part_text
 from weir_lab.theory.linear import Estimate, Within, judge_all
 from weir_lab.theory.stats import Interval
 
@@ -200,6 +201,12 @@ def test_a_setting_that_an_earlier_sweep_has_too_stands_beside_it() -> None:
     )
     assert isinstance(table, Table)
     assert len(table.rows) == 1
+    # The head of the page says it of all sections: changes between two sweeps are no smaller than what hours do.
+    assert drift_limits([*earlier, part("s4-max3", 384, 18_000.0, 21_000.0)]) == (
+        "1 setting was measured in two sweeps, at other hours, and differs by 30.0 % (15,000 requests/s in s4-max1, 19,500 later): do not "
+        "hold a smaller change from one sweep to another against a factor.",
+    )
+    assert drift_limits(earlier) == drift_limits([*earlier, part("s4-max3", 384, 18_000.0)]) == ()
     # Sweeps that differ by a few percent are more evidence.
     little, _ = again_blocks(part("s4-max3", 384, 15_000.0, 15_800.0), earlier)
     assert isinstance(little, Text)
@@ -316,15 +323,15 @@ def test_the_ends_of_an_interval_have_a_sign_where_the_mean_has_one() -> None:
 
 
 def test_a_page_says_first_at_which_scale_its_machines_stand() -> None:
-    (said,) = _scale_texts([a_sweep(0.2), a_sweep(0.2)])
+    (said,) = scale_texts([a_sweep(0.2), a_sweep(0.2)])
     assert said.startswith("All machines of a run are on one computer, on 2 cores, at 0.2 of the study's speed:")
     assert "delays are 5 times as long" in said
-    (said,) = _scale_texts([a_sweep(0.2), a_sweep(1.0)])
+    (said,) = scale_texts([a_sweep(0.2), a_sweep(1.0)])
     assert re.search(
         r" at 0.2 of the study's speed \(those of \S+ at the whole of it\): links have 0.2 of its rates", said
     )
-    assert _scale_texts([a_sweep(1.0)]) == []
-    assert _scale_texts([a_sweep(0.2), a_sweep(0.5)]) == []
+    assert scale_texts([a_sweep(1.0)]) == []
+    assert scale_texts([a_sweep(0.2), a_sweep(0.5)]) == []
 
 
 def test_a_link_off_its_rate_is_said_to_be_above_or_below() -> None:

@@ -45,6 +45,8 @@ from weir_lab.report.sets.machines import (
     machine_details,
     machine_facts,
     period_ns,
+    scale_texts,
+    shared_text,
     speed_facts,
     within_text,
 )
@@ -52,6 +54,7 @@ from weir_lab.report.sets.quotas import cores_limits, quota_check, quota_details
 from weir_lab.report.sets.results import (
     CHANGED,
     again_blocks,
+    drift_limits,
     in_part_text,
     is_in_limits,
     limits_table,
@@ -169,7 +172,7 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
     report = Report(
         study_set.name,
         study_set.title,
-        " ".join([study_set.about, *_scale_texts(own)]),
+        " ".join([study_set.about, *scale_texts(own)]),
         pace,
         testbed,
         summary,
@@ -187,6 +190,7 @@ def assemble(study_set: StudySet, sources: Sources, pace: str, testbed: str, *, 
             _made(whole, list(readings.values()), single_text(tasks)),
             *quota_limits(checks, study_set.limiting.get("all", ())),
             *cores_limits(list(readings.values())),
+            *drift_limits(tasks),
             *awake_limits(list(readings.values())),
         ),
         details=(
@@ -359,8 +363,8 @@ def _judged(
         more = [readings[one.file, False] for one in spec.more if (one.file, False) in readings]
         cost = []
         if task is not None and section.blocks:
-            blocks_again = [*price.price_blocks(task, earlier), *again_blocks(task, earlier)]
-            cost = behind_figures(with_tables(blocks_again), spec.kind)
+            cost = [*price.price_blocks(task, earlier), *again_blocks(task, earlier)]
+            cost = behind_figures(with_tables(cost), spec.kind)
         if task is not None:
             earlier.append(task)
         judged.append(
@@ -526,7 +530,7 @@ def _made(sections: tuple[Section, ...], sweeps: list[SweepReadings], single: st
     reported = (
         f"All this comes from {count_text(runs, 'valid run')} in {count_text(len(sweeps), 'sweep')}{_lengths(sweeps)} "
         f"{f'made within {within_text(*period_ns(sweeps))}, ' if runs else ''}on "
-        f"the testbed{'s' if len(testbeds) > 1 else ''} {' and '.join(testbeds) or 'of this machine'}{_shared_text(sweeps)}"
+        f"the testbed{'s' if len(testbeds) > 1 else ''} {' and '.join(testbeds) or 'of this machine'}{shared_text(sweeps)}"
     )
     if single:
         reported += f"; {single}"
@@ -537,15 +541,6 @@ def _made(sections: tuple[Section, ...], sweeps: list[SweepReadings], single: st
         reported += f"; {invalid} of {runs + invalid} attempts ({share} %) failed a gate and {'is' if invalid == 1 else 'are'} left out"
     missing = [section.title for section in sections if section.missing]
     return f"{reported}; not there, or only in part: {', '.join(missing)}." if missing else f"{reported}."
-
-
-def _shared_text(sweeps: list[SweepReadings]) -> str:
-    """`` (all machines share 2 cores of one computer)``; empty where the page has said so, or each may have one of its own."""
-    own = [one for one in sweeps if one.testbed is not None]
-    if _scale_texts(sweeps) or not own or any(one.testbed is None or one.testbed.kind == "hosts" for one in own):
-        return ""
-    cores = {run.run.meta.machine.get("cores") for one in own for cell in one.cells for run in cell.runs} - {None}
-    return f" (all machines share {cores.pop()} cores of one computer)" if len(cores) == 1 else ""
 
 
 def _lengths(sweeps: list[SweepReadings]) -> str:
@@ -565,24 +560,6 @@ def _lengths_text(sweeps: list[SweepReadings]) -> str:
     }
     ends = [f"{one:g}" for one in (min(found), max(found))] if found else []
     return "" if not ends else f"{ends[0]} s" if ends[0] == ends[1] else f"{ends[0]} to {ends[1]} s"
-
-
-def _scale_texts(sweeps: Sequence[SweepReadings]) -> list[str]:
-    """How machines of one computer stand for those of the study; nothing where none has a link of its own, or their speeds differ."""
-    built = [one for one in sweeps if one.links_built and one.testbed is not None and one.testbed.kind == "netns"]
-    speeds = {one.speed for one in built} - {1.0}
-    if len(speeds) != 1:
-        return []
-    (speed,) = speeds
-    whole = ", ".join(one.folder.name for one in built if one.speed == 1.0)
-    cores = {run.run.cpu.cores for one in built for cell in one.cells for run in cell.runs if run.run.cpu is not None}
-    on = f", on {count_text(min(cores), 'core')}" if len(cores) == 1 else ""
-    return [
-        f"All machines of a run are on one computer{on}, at {speed:g} of the study's speed"
-        f"{f' (those of {whole} at the whole of it)' if whole else ''}: links have {speed:g} of its rates, and delays "
-        f"are {1.0 / speed:.3g} times as long. Rates and times are as measured, unless a table says “at the study's speed” "
-        f"(rates divided by {speed:g}, times multiplied by {speed:g})."
-    ]
 
 
 def _gates_lines(sweeps: list[SweepReadings]) -> tuple[str, ...]:

@@ -37,6 +37,8 @@ __all__ = [
     "machine_details",
     "machine_facts",
     "period_ns",
+    "scale_texts",
+    "shared_text",
     "speed_blocks",
     "speed_facts",
     "speeds_text",
@@ -332,3 +334,30 @@ def _table(task: Task, shown: Shown, took: Mapping[str, float]) -> Table:
         tuple(rows),
         folded=True,
     )
+
+
+def scale_texts(sweeps: Sequence[SweepReadings]) -> list[str]:
+    """How machines of one computer stand for those of the study; nothing where none has a link of its own, or their speeds differ."""
+    built = [one for one in sweeps if one.links_built and one.testbed is not None and one.testbed.kind == "netns"]
+    speeds = {one.speed for one in built} - {1.0}
+    if len(speeds) != 1:
+        return []
+    (speed,) = speeds
+    whole = ", ".join(one.folder.name for one in built if one.speed == 1.0)
+    cores = {run.run.cpu.cores for one in built for cell in one.cells for run in cell.runs if run.run.cpu is not None}
+    on = f", on {count_text(min(cores), 'core')}" if len(cores) == 1 else ""
+    return [
+        f"All machines of a run are on one computer{on}, at {speed:g} of the study's speed"
+        f"{f' (those of {whole} at the whole of it)' if whole else ''}: links have {speed:g} of its rates, and delays "
+        f"are {1.0 / speed:.3g} times as long. Rates and times are as measured, unless a table says “at the study's speed” "
+        f"(rates divided by {speed:g}, times multiplied by {speed:g})."
+    ]
+
+
+def shared_text(sweeps: Sequence[SweepReadings]) -> str:
+    """`` (all machines share 2 cores of one computer)``; empty where the page has said so, or each may have one of its own."""
+    own = [one for one in sweeps if one.testbed is not None]
+    if scale_texts(sweeps) or not own or any(one.testbed is None or one.testbed.kind == "hosts" for one in own):
+        return ""
+    cores = {run.run.meta.machine.get("cores") for one in own for cell in one.cells for run in cell.runs} - {None}
+    return f" (all machines share {cores.pop()} cores of one computer)" if len(cores) == 1 else ""

@@ -16,7 +16,7 @@ from weir_lab.report.sections.claims.asked import HOLDS, THE_OTHER_WAY
 from weir_lab.report.sections.comparisons.maxima import but_clients, maximum_over
 from weir_lab.report.sections.comparisons.plateaus import Stop, ends_text, names_text, stops_of
 from weir_lab.report.sets.machines import speed_blocks, speeds_text
-from weir_lab.theory.units import count_text, rate
+from weir_lab.theory.units import count_text, number, rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CHANGED",
     "again_blocks",
+    "drift_limits",
     "in_part_text",
     "is_in_limits",
     "limits_table",
@@ -38,6 +39,8 @@ __all__ = [
     "stopped_text",
 ]
 
+# Sweeps that are less apart than this, in percent, are held against each other without a word.
+_HOURS = 1.0
 CHANGED = "runs with "
 """Before what was changed, among a section's conclusions."""
 # Kinds of sections that have stops.
@@ -301,6 +304,30 @@ def again_blocks(task: Task, earlier: Sequence[Task]) -> list[Block]:
     Where the machine was far from equally fast, it says that, too (`speed_blocks`).
     """
     return [*_same_blocks(task, earlier), *_near_blocks(task, earlier), *speed_blocks(task, earlier)]
+
+
+def drift_limits(tasks: Sequence[Task]) -> tuple[str, ...]:
+    """How far throughput of one setting lies apart in two sweeps at most, with two runs in each; empty where none was measured twice."""
+    off: dict[tuple[CellReadings, str, CellReadings], float] = {}
+    for place, task in enumerate(tasks):
+        pairs = _held_against(task, tasks[:place], _is_again) if task.spec.kind in _REPEATED else []
+        for pair in pairs:
+            if min(len(pair[0].runs), len(pair[2].runs)) > 1:
+                off[pair] = abs(100.0 * (pair[0].mean_throughput / pair[2].mean_throughput - 1.0))
+    if not off:
+        return ()
+    cell, name, other = worst = max(off, key=lambda pair: off[pair])
+    settings = len({id(one) for one, _, _ in off})
+    means = (
+        "do not hold a smaller change from one sweep to another against a factor"
+        if off[worst] >= _HOURS
+        else "hours hardly matter there"
+    )
+    return (
+        f"{count_text(settings, 'setting')} {'was' if settings == 1 else 'were'} measured in two sweeps, at other hours, and "
+        f"{'differs by' if settings == 1 else 'differ by up to'} {number(off[worst], 1)} % ({rate(other.mean_throughput)} requests/s in "
+        f"{name}, {rate(cell.mean_throughput)} later): {means}.",
+    )
 
 
 def _near_blocks(task: Task, earlier: Sequence[Task]) -> list[Block]:

@@ -64,6 +64,13 @@ class _Found(NamedTuple):
     cpu: Change
     spent_us: tuple[float, float]
     shares: tuple[float, float] | None
+    sets: Change | None = None
+    """Of the response time of SETs, where there are any."""
+
+    @property
+    def sets_text(self) -> str:
+        """What its interval shows of SETs, behind what it shows of the throughput."""
+        return f"; SET response time {brief(self.sets)}" if self.sets is not None and self.sets.shown else ""
 
 
 def servers_points(cells: Sequence[CellReadings]) -> list[Point]:
@@ -74,18 +81,21 @@ def servers_points(cells: Sequence[CellReadings]) -> list[Point]:
     spent = " to ".join(number(one, 1) for one in found.spent_us)
     return [
         Point(
-            f"Without copies (R = 1), from {_servers_text(found)}: throughput {brief(found.rate)}.",
+            f"Without copies (R = 1), from {_servers_text(found)}: throughput {brief(found.rate)}{found.sets_text}.",
             f"The proxies' CPU time of a request {brief(found.cpu)}, from {spent} µs{_quotas_text(found.shares)}.",
         )
     ]
 
 
 def servers_shown(cells: Sequence[CellReadings]) -> list[str]:
-    """The change of throughput with the servers alone, where its interval is without 0."""
+    """The changes of throughput and of the time of SETs with the servers alone, whose intervals are without 0."""
     found = _found(cells)
-    if found is None or not found.rate.shown:
+    if found is None or not (found.rate.shown or found.sets_text):
         return []
-    return [f"without copies, from {_servers_text(found)}, by its interval alone: throughput {brief(found.rate)}"]
+    rate = [f"throughput {brief(found.rate)}"] if found.rate.shown else []
+    said = "; ".join([*rate, *filter(None, [found.sets_text.removeprefix("; ")])])
+    whose = "their intervals" if "; " in said else "its interval"
+    return [f"without copies, from {_servers_text(found)}, by {whose} alone: {said}"]
 
 
 def _servers_text(found: _Found) -> str:
@@ -112,6 +122,9 @@ def servers_table(task: Task, cells: Sequence[CellReadings]) -> Table | None:
             _percent(found.cpu),
         ),
     ]
+    if found.sets is not None:
+        times = [1e3 * sum(known) / len(known) for cell in (found.few, found.many) if (known := cell.of(_set_s))]
+        rows.append(("response time of SETs (ms)", *(Value(one) for one in times), _percent(found.sets)))
     if found.shares is not None:
         rows.append(("the proxies' CPU quotas, used (%)", *(Value(100.0 * one, digits=0) for one in found.shares), "–"))
     ends = [count_text(cell.settings.servers, "server") for cell in (found.few, found.many)]
@@ -131,7 +144,8 @@ def _found(cells: Sequence[CellReadings]) -> _Found | None:
     few, many = alone[0], alone[-1]
     if any(few.level(name) != level for name, level in many.cell.levels if name not in ("servers", "replicas")):
         return None
-    return _between(cells, few, many)
+    found = _between(cells, few, many)
+    return found._replace(sets=change_between(cells, few, many, _set_s)) if found is not None else None
 
 
 def _between(cells: Sequence[CellReadings], few: CellReadings, many: CellReadings) -> _Found | None:
@@ -142,6 +156,11 @@ def _between(cells: Sequence[CellReadings], few: CellReadings, many: CellReading
         return None
     ends = (1e6 * sum(spent[0]) / len(spent[0]), 1e6 * sum(spent[1]) / len(spent[1]))
     return _Found(few, many, rate, cpu, ends, _shares(few, many))
+
+
+def _set_s(run: Reading) -> float | None:
+    """The mean response time of SETs at the clients."""
+    return run.operation_s("set")
 
 
 def crowd_points(task: Task, lines: Sequence[Series]) -> list[str]:
