@@ -169,6 +169,11 @@ def test_a_core_that_several_tiers_share_is_a_station_though_each_is_below_its_q
     runs = [read_run(one.parent) for one in (tmp_path / "apart").rglob("run.json")]
     proxied = next(one for one in runs if one.cpu is not None and "proxy" in one.cpu.roles and one.meta.testbed)
     assert core_shares(proxied) == {("client", "server"): pytest.approx(0.5, abs=0.1)}
+    # While a night goes on, each run says it.
+    busy = [read_run(one.parent) for one in (tmp_path / "root").rglob("run.json")]
+    said_of = [quota_text(one, ["proxy"]) for one in busy if one.cpu is not None and "proxy" in one.cpu.roles]
+    assert any(re.search(r"; of the cores of client, proxy and server 9\d % \(FULL\)$", one) for one in said_of)
+    assert "cores" not in quota_text(proxied, ["proxy"])
     # Where the delay device is pinned, the testbed says in words.
     record = TestbedRecord(kind="netns", machines=[], delayed_by="weir-delay (SCHED_FIFO 50, on core 1 of those given)")
     assert record.delay_cores == (1,)

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 
     from weir_lab.records.runs import Run
 
-__all__ = ["NETWORK", "USED_MAX", "above", "core_shares", "quota_periods_s", "quota_shares", "quota_text"]
+__all__ = ["CORE_FULL", "NETWORK", "USED_MAX", "above", "core_shares", "quota_periods_s", "quota_shares", "quota_text"]
 
 USED_MAX = 0.7
 """The largest share of its quota that a tier which is not to limit may use."""
+CORE_FULL = 0.9
+"""From this share on cores that several tiers share are full: what is measured may be them."""
 NETWORK = "network"
 """The delay device, which stands beside the tiers."""
 _TIERS = {"client": Role.CLIENT, "proxy": Role.PROXY, "server": Role.SERVERS}
@@ -80,7 +82,10 @@ def above(shares: Mapping[str, float], limiting: Collection[str]) -> list[str]:
 
 
 def quota_text(run: Run, limiting: Collection[str]) -> str:
-    """``of their quotas: client 41 %, proxy 97 % (limits), server 78 % (ABOVE 70 %)``; empty where there are none."""
+    """``of their quotas: client 41 %, proxy 97 % (limits), server 78 % (ABOVE 70 %)``; empty where there are none.
+
+    Where tiers share cores and these were full, it ends with ``; of the cores of client, server and network 96 % (FULL)``.
+    """
     shares = quota_shares(run)
     high = above(shares, limiting)
     parts = [
@@ -88,4 +93,9 @@ def quota_text(run: Run, limiting: Collection[str]) -> str:
         + (" (limits)" if tier in limiting else f" (ABOVE {100 * USED_MAX:g} %)" if tier in high else "")
         for tier, share in shares.items()
     ]
-    return f"of their quotas: {', '.join(parts)}" if parts else ""
+    full = [
+        f"; of the cores of {', '.join(tiers[:-1])} and {tiers[-1]} {100 * share:.0f} % (FULL)"
+        for tiers, share in core_shares(run).items()
+        if share >= CORE_FULL
+    ]
+    return f"of their quotas: {', '.join(parts)}{''.join(full)}" if parts else ""

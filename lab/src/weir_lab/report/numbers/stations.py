@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weir_lab.design import Engine, RequestPath, Role
-from weir_lab.records.tables.quotas import NETWORK, core_shares, quota_shares
+from weir_lab.records.tables.quotas import CORE_FULL, NETWORK, core_shares, quota_shares
 from weir_lab.theory.laws import link_bound_rps
 from weir_lab.theory.units import count_text, number
 
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 # From this share on a station is called full. Where links are known by payload alone, headers take 5 % of 4 KiB values.
-FULL = 0.9
+FULL = CORE_FULL
 # How a testbed's note says that a machine's link is not what it was built as.
 _OFF_RATE = "off its link's rate"
 _OFF = re.compile(rf"([-+])(\d+) % {_OFF_RATE}")
