@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weir_lab.report.page.arranging import behind_figures, differs_text, with_stopped
+from weir_lab.report.page.arranging import behind_figures, differs_text, with_first
 from weir_lab.report.page.blocks import Table, Text
 
 TABLE = Table("a-cells", "All cells.", ("N",), ((1,),))
@@ -30,10 +30,8 @@ def test_tables_open_on_demand_where_sentences_and_figures_show_what_they_have()
     assert behind_figures([text, TABLE], "effects") == [text, TABLE]
 
 
-def test_how_many_cells_are_known_well_enough_stands_first_unless_all_are() -> None:
-    some, all_ = "9 of 60 cells are known as well as S1 wanted.", "60 of 60 cells are known as well as S1 wanted."
-    assert with_stopped([TABLE], some) == [Text(some), TABLE]
-    assert with_stopped([TABLE], all_) == [TABLE, Text(all_, note=True)]
-    assert with_stopped([TABLE], "") == [TABLE]
-    # Not all of 60 are 6.
-    assert with_stopped([TABLE], "6 of 60 cells are known.")[0] == Text("6 of 60 cells are known.")
+def test_a_text_stands_first_unless_it_is_a_note() -> None:
+    first, note = Text("9 of 60 cells are known."), Text("60 of 60 cells are known.", note=True)
+    assert with_first([TABLE], first) == [first, TABLE]
+    assert with_first([TABLE], note) == [TABLE, note]
+    assert with_first([TABLE], None) == [TABLE]

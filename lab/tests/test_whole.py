@@ -28,7 +28,7 @@ from weir_lab.report.page.html import html_page, markdown_page
 from weir_lab.report.sections import traces
 from weir_lab.report.sections.smaller import build_links
 from weir_lab.report.sets import Sources, assemble, changes, verify, write_report
-from weir_lab.report.sets.results import stopped_text
+from weir_lab.report.sets.results import stopped
 from weir_lab.report.sets.twin import read_twin
 from weir_lab.report.single.report import build_report
 
@@ -616,12 +616,12 @@ def test_a_section_says_first_if_not_all_cells_are_known_as_well_as_its_study_wa
     known = sum(one <= percent for one in wide)
     assert 1 < known < len(levels)
     some = spec.model_copy(update={"stop_rule": OwnStop(percent=percent)})
-    said = stopped_text(Task(some, (sweep,), (), "S5"))
-    assert said.startswith(f"{known} of {len(levels)} cells are known as well as S5 wanted, ")
-    all_ = stopped_text(Task(spec, (sweep,), (), "S5"))
-    assert all_.endswith("whose rule was that the 95 % interval of throughput lies within ±5 % of the mean.")
-    assert Text(all_, note=True) in arrange(section(report, "baseline")).more
-    assert stopped_text(Task(spec.model_copy(update={"stop_rule": None}), (sweep,))) == ""
+    said, all_ = (text for one in (some, spec) if (text := stopped(Task(one, (sweep,), (), "S5"))) is not None)
+    assert said.text.startswith(f"{known} of {len(levels)} cells are known as well as S5 wanted, ")
+    assert (said.note, all_.note) == (False, True)
+    assert all_.text.endswith("whose rule was that the 95 % interval of throughput lies within ±5 % of the mean.")
+    assert all_ in arrange(section(report, "baseline")).more
+    assert stopped(Task(spec.model_copy(update={"stop_rule": None}), (sweep,))) is None
 
 
 def test_tables_with_the_law_say_of_which_means_it_is(report: Report) -> None:

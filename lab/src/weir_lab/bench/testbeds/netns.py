@@ -256,6 +256,7 @@ class NetnsTestbed:
 
     def _delayed_by(self) -> str | None:
         if self._device is not None:
+            # `TestbedRecord.delay_cores` reads the cores in it.
             where = self._topology.cores.network
             on = f", on core {', '.join(map(str, where))} of those given" if where else ""
             return f"weir-delay ({self._device.first.priority}{on})"

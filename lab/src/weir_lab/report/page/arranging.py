@@ -28,7 +28,7 @@ __all__ = [
     "differs_text",
     "gathered",
     "ordered",
-    "with_stopped",
+    "with_first",
 ]
 
 ERRORS = "known-errors"
@@ -195,9 +195,8 @@ def differs_text(study: str, said: str) -> Text:
     return Text(f"Why {study} found otherwise, by its own numbers:", (said,), leads=(first,))
 
 
-def with_stopped(blocks: Sequence[Block], said: str) -> list[Block]:
-    """With how many cells are known as well as the study wanted: first, or on demand where all of them are."""
-    known, _, of = said.partition(" of ")
-    if of.startswith(f"{known} "):
-        return [*blocks, Text(said, note=True)]
-    return [Text(said), *blocks] if said else [*blocks]
+def with_first(blocks: Sequence[Block], said: Text | None) -> list[Block]:
+    """With a text in front, or behind all others where it is a note: notes open on demand there."""
+    if said is None:
+        return [*blocks]
+    return [*blocks, said] if said.note else [said, *blocks]

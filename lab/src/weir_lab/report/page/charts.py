@@ -154,7 +154,7 @@ Entry = tuple[str, str]
 
 
 def legend_of(panels: Sequence[Panel]) -> dict[Entry, Look]:
-    """Every entry of a legend over all panels, in its order: what can be seen. Dotted lines and bands of several colours have none."""
+    """Every entry of a legend over all panels, in its order: what can be seen. A dotted line or band of several colours is grey."""
     found: dict[Entry, Look] = {}
     for panel in panels:
         for line in panel.lines:

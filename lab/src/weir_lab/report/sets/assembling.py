@@ -16,7 +16,7 @@ from weir_lab.report.common import Task, cell_name, cell_words, design_rows, mar
 from weir_lab.report.numbers.comparing import basis_of
 from weir_lab.report.numbers.readings import SweepReadings, read_cells
 from weir_lab.report.numbers.stations import links_off, note_words
-from weir_lab.report.page.arranging import behind_figures, differs_text, with_stopped
+from weir_lab.report.page.arranging import behind_figures, differs_text, with_first
 from weir_lab.report.page.blocks import RUNS, TRUST, Expectation, Report, Section, Text
 from weir_lab.report.sections import (
     clients,
@@ -60,7 +60,7 @@ from weir_lab.report.sets.results import (
     limits_table,
     results_of,
     single_text,
-    stopped_text,
+    stopped,
 )
 from weir_lab.report.sets.system import system_section
 from weir_lab.report.sets.terms import INTERVALS, TWO_RUNS, terms_section
@@ -275,7 +275,7 @@ def _section(
     basis = basis_of([cell for sweep in sweeps for cell in sweep.cells], cell_name) if blocks else ""
     if basis:
         blocks.append(Text("What the intervals rest on", _basis_points(basis), note=True, folded=True))
-    blocks = with_stopped(blocks, stopped_text(task)) if task is not None and blocks else blocks
+    blocks = with_first(blocks, stopped(task)) if task is not None and blocks else blocks
     note = _note(sweeps + events)
     if note:
         blocks.insert(0, Text(note, note=True))

@@ -36,7 +36,7 @@ __all__ = [
     "limits_table",
     "results_of",
     "single_text",
-    "stopped_text",
+    "stopped",
 ]
 
 # Sweeps that are less apart than this, in percent, are held against each other without a word.
@@ -422,12 +422,15 @@ def _same_blocks(task: Task, earlier: Sequence[Task]) -> list[Block]:
     return [Text("The same settings in other sweeps:", (said,), note=abs(off[worst]) <= _FEW), table]
 
 
-def stopped_text(task: Task) -> str:
-    """``9 of 60 cells are known as well as S1 wanted``: by the rule by which the study made no more runs; empty without one."""
+def stopped(task: Task) -> Text | None:
+    """``9 of 60 cells are known as well as S1 wanted``: by the rule by which the study made no more runs; a note where all are.
+
+    None without such a rule.
+    """
     rule = task.spec.stop_rule
     cells = [cell for sweep in task.sweeps for cell in sweep.cells]
     if rule is None or not cells:
-        return ""
+        return None
     name, value = _STOPPED_BY[rule.response]
     # Intervals are a factor around the mean: the upper side is the longer one.
     known = [
@@ -435,9 +438,10 @@ def stopped_text(task: Task) -> str:
         for cell in cells
         if (found := level_of(cell, value)) is not None and found.high <= (1.0 + rule.percent / 100.0) * found.mean
     ]
-    return (
+    return Text(
         f"{len(known)} of {count_text(len(cells), 'cell')} {'is' if len(known) == 1 else 'are'} known as well as {task.label} wanted, "
-        f"whose rule was that the 95 % interval of {name} lies within ±{rule.percent:g} % of the mean."
+        f"whose rule was that the 95 % interval of {name} lies within ±{rule.percent:g} % of the mean.",
+        note=len(known) == len(cells),
     )
 
 
